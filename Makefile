@@ -1,0 +1,52 @@
+# `make demo` and `make test` need Python 3.11+, make and a package index; the rest they set up themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test check format bench docs clean lock java setup
+
+help:
+	@echo "make demo    see typed messages go through contract, broker and endpoint, surviving a kill"
+	@echo "make test    run all tests; servers are installed and started by the tests themselves"
+	@echo "make check   lint, types, layers"
+	@echo "make bench   run the benchmarks beside their peers"
+	@echo "make docs    build the documentation"
+	@echo "make clean   remove everything that was made"
+
+$(STAMP): requirements.lock pyproject.toml
+	@sh scripts/setup $(PYTHON) $(VENV)
+	@touch $(STAMP)
+
+setup: $(STAMP)
+
+java:
+	@sh scripts/java
+
+demo: setup java
+	@$(BIN)/dragoman demo
+
+test: setup java check
+	@sh scripts/test
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo > .lint-imports.log 2>&1 || { cat .lint-imports.log; exit 1; }
+
+format: setup
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: setup java
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: setup
+	@$(BIN)/mkdocs build --strict
+
+lock: setup
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .dragoman build dist site .lint-imports.log .coverage

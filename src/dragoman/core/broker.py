@@ -1,0 +1,193 @@
+"""The broker port: what an adapter translates, and what it promises.
+
+The delivery loop, retries, dead letters and replies live above it, in ``dragoman.client``. An adapter
+only turns these calls into its driver's, and its driver's errors into ``dragoman.core.errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+from dragoman.core.channel import Channel
+from dragoman.core.log import LogSlice
+from dragoman.core.message import Message, Position
+
+
+class Ordering(StrEnum):
+    PARTITION = "partition"
+    """Within a partition (and so per key), also with several members in a group."""
+    CHANNEL = "channel"
+    """Over the whole channel."""
+    NONE = "none"
+
+
+class Acknowledgement(StrEnum):
+    CUMULATIVE = "cumulative"
+    """Acknowledging a message acknowledges all before it in its partition. The loop holds back."""
+    EACH = "each"
+    """Every message is acknowledged by itself, in any order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a broker can do. The client makes up for what is missing, or refuses at start-up."""
+
+    durable: bool
+    """An accepted message survives a kill of any process, the broker's own included."""
+    groups: bool
+    """Members of one group share the messages; every group gets them all."""
+    ordering: Ordering
+    acknowledgement: Acknowledgement
+    replay: bool
+    """The history can be read again by offset: ``Broker.log`` works."""
+    new_groups_see_history: bool
+    """A group's first member starts at the earliest message kept, unless told otherwise."""
+    headers: bool
+    keys: bool
+    delayed_delivery: bool
+    """``publish(..., delay=)`` and ``release(..., delay=)`` wait in the broker, blocking nobody."""
+    delivery_count: bool
+    """``Message.attempt`` is counted by the broker and survives a crash of the consumer."""
+    transactions: bool = False
+    deduplication: bool = False
+    start_by_time: bool = False
+    lag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a receiver is opened for.
+
+    ``start`` counts only for a group that has no position yet: ``earliest``, ``latest``, or milliseconds
+    since the epoch. ``options`` are the driver's own.
+    """
+
+    channels: tuple[str, ...]
+    group: str
+    start: Literal["earliest", "latest"] | int = "earliest"
+    member: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Receiver(Protocol):
+    """One member of a group. Used from one task of one event loop.
+
+    A message is *in flight* from ``receive`` until it is acknowledged or released. What is in flight when
+    the receiver closes, or when its process dies, is delivered again, to this group, to whoever is there.
+    """
+
+    async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
+        """Wait for at least one message, at most ``timeout`` seconds; give up to ``limit``, else none.
+
+        Within a partition they come in order of offset. Safe to cancel: nothing is lost.
+        """
+
+    async def acknowledge(self, messages: Sequence[Message]) -> None:
+        """These are done with, for good. Returns once that is recorded as durably as the broker can.
+
+        With cumulative acknowledgement the caller passes at most the highest finished message of each
+        partition whose predecessors are all finished. Raises ``Revoked`` if a message belongs to another
+        member by now; it will be, or was, delivered there; the others are acknowledged nonetheless.
+        """
+
+    async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
+        """Give them back unhandled: delivered again, ``attempt`` one higher, not before ``delay`` seconds.
+
+        On a broker with cumulative acknowledgement, later messages of the same partition that are in
+        flight are given back too, and come again after it.
+        """
+
+    def lost(self, message: Message) -> bool:
+        """Whether this message's delivery was revoked: acknowledging it would do nothing."""
+
+    async def extend(self) -> None:
+        """Keep what is in flight ours. The loop calls it every few seconds while handlers work."""
+
+    async def close(self) -> None:
+        """Leave the group. Waits for nothing; unfinished messages go to the other members at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group is behind in one partition: ``end`` is the offset the next message will get."""
+
+    group: str
+    channel: str
+    partition: int
+    committed: int
+    end: int
+
+    @property
+    def behind(self) -> int:
+        return max(0, self.end - self.committed)
+
+
+class LogReader(Protocol):
+    """The history of channels by offset, synchronous, for Spark workers and replays.
+
+    Picklable, or cheap to build from the broker's URL; used from one thread; touches no group.
+    """
+
+    def partitions(self, channel: str) -> Mapping[int, tuple[int, int]]:
+        """Per partition the earliest offset kept and the one after the last. Raises ``ChannelNotFound``."""
+
+    def channels(self) -> Sequence[str]: ...
+
+    def offset_at(self, channel: str, partition: int, timestamp: int) -> int:
+        """The first offset whose message has this timestamp (ms) or a later one; the end if there is none."""
+
+    def read(self, channel: str, partition: int, start: int, end: int) -> LogSlice:
+        """Messages from ``start`` on, before ``end``: what fits one slice, one at least if any is left."""
+
+    def close(self) -> None: ...
+
+
+class Broker(Protocol):
+    """A connection to one broker. Safe for many tasks of one event loop.
+
+    Built from a URL by ``dragoman.core.loading``: ``load(BROKERS, scheme)(url)``. Unknown options in the URL
+    raise ``ConfigurationError`` there and then.
+    """
+
+    capabilities: Capabilities
+    url: str
+
+    async def connect(self) -> None:
+        """Raises ``BrokerUnavailable`` when nobody answers."""
+
+    async def close(self) -> None:
+        """Everything accepted by ``publish`` is out before this returns. Closes its receivers."""
+
+    async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
+        """Hand over messages, in order; return once they are as safe as the broker can make them.
+
+        All of them are accepted, or an error is raised; after an error some may have been. The positions
+        are ``None`` where the broker does not tell. Messages of one key keep their order. A message without
+        a partition goes to the one its key hashes to, without a key to any.
+        Raises ``ChannelNotFound``, ``BrokerUnavailable``.
+        """
+
+    async def subscribe(self, subscription: Subscription) -> Receiver:
+        """Join a group. Raises ``ChannelNotFound`` if one of the channels does not exist."""
+
+    async def create(self, channel: Channel) -> bool:
+        """Create a channel; ``False`` if it is there already, whatever its settings."""
+
+    async def describe(self, channel: str) -> Channel:
+        """Raises ``ChannelNotFound``."""
+
+    async def alter(self, channel: Channel) -> None:
+        """Change settings. Partitions may grow, never shrink."""
+
+    async def delete(self, channel: str) -> None: ...
+
+    async def channels(self) -> Sequence[str]: ...
+
+    async def lag(self, channel: str, group: str | None = None) -> Sequence[Lag]:
+        """Raises ``Unsupported`` where the broker does not know."""
+
+    def log(self) -> LogReader:
+        """Raises ``Unsupported`` without the capability ``replay``. Needs no ``connect``."""

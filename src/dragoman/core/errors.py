@@ -1,0 +1,171 @@
+"""All errors of Dragoman.
+
+    DragomanError
+    ├── ConfigurationError          a URL, option or setting that cannot be used
+    │   └── ExtraMissing            the optional package is not installed
+    ├── SchemaError
+    │   ├── InvalidSchema           the text is not a schema of its format
+    │   └── IncompatibleSchema      refused by the contract's compatibility strategy
+    ├── RegistryError
+    │   ├── NotFound                no such contract, version or schema
+    │   ├── Conflict                the request contradicts what is stored
+    │   ├── Forbidden               credentials are missing, wrong, or not enough
+    │   └── RegistryUnavailable     the registry could not be reached
+    ├── MessageError                one message is at fault, others are not
+    │   ├── FrameError              truncated, foreign or oversize
+    │   ├── UnknownSchema           the frame names a schema id the registry does not know
+    │   ├── EncodeError             the value does not fit the schema
+    │   ├── DecodeError             the payload does not fit the schema
+    │   ├── ConstraintViolated      the value fits the schema but not its constraints
+    │   └── MessageExpired          its time had passed before it was handled
+    ├── BrokerError
+    │   ├── ChannelNotFound
+    │   ├── BrokerUnavailable
+    │   ├── Revoked                 the delivery belongs to another member by now
+    │   └── Unsupported             the broker lacks a capability that was asked for
+    └── ClientError
+        ├── StartupError            names every endpoint that cannot run, in one error
+        ├── NoEndpoint              no endpoint takes this contract version
+        └── ReplyTimeout            nobody answered in time
+
+Each error has a stable ``code``, says ``where`` it happened, and what to do ``next``.
+Codes are part of the public interface: they may be added, never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class DragomanError(Exception):
+    """The root. ``code`` is stable, ``where`` names the place, ``next`` says what to do about it."""
+
+    code: ClassVar[str] = "dragoman"
+
+    def __init__(self, what: str, *, next: str = "", code: str | None = None, **where: object) -> None:
+        super().__init__(what)
+        self.what = what
+        self.next = next
+        self.where: Mapping[str, object] = {name: value for name, value in where.items() if value is not None}
+        if code is not None:
+            self.code = code  # type: ignore[misc]
+
+    def __str__(self) -> str:
+        place = ", ".join(f"{name} {value}" for name, value in self.where.items())
+        return self.what + (f" ({place})" if place else "") + (f" {self.next}" if self.next else "")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.what, self.next, self.code, dict(self.where))
+
+
+def _rebuild(
+    cls: type[DragomanError], what: str, next: str, code: str, where: dict[str, object]
+) -> DragomanError:
+    error = cls.__new__(cls)
+    DragomanError.__init__(error, what, next=next, code=code, **where)
+    return error
+
+
+class ConfigurationError(DragomanError):
+    code = "configuration"
+
+
+class ExtraMissing(ConfigurationError):
+    code = "configuration.extra-missing"
+
+
+class SchemaError(DragomanError):
+    code = "schema"
+
+
+class InvalidSchema(SchemaError):
+    code = "schema.invalid"
+
+
+class IncompatibleSchema(SchemaError):
+    code = "schema.incompatible"
+
+
+class RegistryError(DragomanError):
+    code = "registry"
+
+
+class NotFound(RegistryError):
+    code = "registry.not-found"
+
+
+class Conflict(RegistryError):
+    code = "registry.conflict"
+
+
+class Forbidden(RegistryError):
+    code = "registry.forbidden"
+
+
+class RegistryUnavailable(RegistryError):
+    code = "registry.unavailable"
+
+
+class MessageError(DragomanError):
+    code = "message"
+
+
+class FrameError(MessageError):
+    code = "message.frame"
+
+
+class UnknownSchema(MessageError):
+    code = "message.unknown-schema"
+
+
+class EncodeError(MessageError):
+    code = "message.encode"
+
+
+class DecodeError(MessageError):
+    code = "message.decode"
+
+
+class ConstraintViolated(MessageError):
+    code = "message.constraint"
+
+
+class MessageExpired(MessageError):
+    code = "message.expired"
+
+
+class BrokerError(DragomanError):
+    code = "broker"
+
+
+class ChannelNotFound(BrokerError):
+    code = "broker.channel-not-found"
+
+
+class BrokerUnavailable(BrokerError):
+    code = "broker.unavailable"
+
+
+class Revoked(BrokerError):
+    code = "broker.revoked"
+
+
+class Unsupported(BrokerError):
+    code = "broker.unsupported"
+
+
+class ClientError(DragomanError):
+    code = "client"
+
+
+class StartupError(ClientError):
+    code = "client.startup"
+
+
+class NoEndpoint(ClientError):
+    code = "client.no-endpoint"
+
+
+class ReplyTimeout(ClientError):
+    code = "client.reply-timeout"

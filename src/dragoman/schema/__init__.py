@@ -1,0 +1,1 @@
+"""Schemas above the formats: frames, contract names, compatibility strategies, records from classes."""
