@@ -12,8 +12,12 @@ from typing import TypeVar
 import pytest
 
 from tests.services.etcd import Etcd
+from tests.services.kafka import Kafka
 from tests.services.mariadb import Mariadb
+from tests.services.mosquitto import Mosquitto
+from tests.services.nats import Nats
 from tests.services.postgres import Postgres
+from tests.services.rabbitmq import Rabbitmq
 from tests.services.redis import Redis
 from tests.services.server import Server, ServiceUnavailable
 
@@ -66,3 +70,7 @@ etcd_server = _fixture(Etcd)
 redis_server = _fixture(Redis)
 postgres_server = _fixture(Postgres)
 mariadb_server = _fixture(Mariadb)
+kafka_server = _fixture(Kafka)
+rabbitmq_server = _fixture(Rabbitmq)
+nats_server = _fixture(Nats)
+mosquitto_server = _fixture(Mosquitto)

@@ -1,0 +1,113 @@
+"""Apache Kafka in KRaft mode, from its jars: one node that is broker and controller."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.services.server import Server, ServiceUnavailable, free_port
+
+VERSION = "4.1.0"
+JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dragoman" / f"kafka-{VERSION}"
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>dragoman</groupId><artifactId>kafka-jars</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
+<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+</dependencies></project>
+"""
+
+
+class Kafka(Server):
+    program = "java"
+    package = "openjdk-17-jre-headless"
+
+    def __init__(self, data: Path) -> None:
+        super().__init__(data)
+        self.controller_port = free_port()
+
+    @property
+    def url(self) -> str:
+        return f"kafka://127.0.0.1:{self.port}"
+
+    @classmethod
+    def executable(cls) -> str:
+        java = super().executable()
+        if not JARS.exists():
+            cls._fetch()
+        return java
+
+    @classmethod
+    def _fetch(cls) -> None:
+        """All jars by Maven, into a cache of the user's: the tests' first run takes a minute."""
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise ServiceUnavailable("Kafka's jars need Maven. Debian: apt-get install maven")
+        partial = JARS.with_name(f"{JARS.name}.{os.getpid()}")
+        partial.mkdir(parents=True)
+        (partial / "pom.xml").write_text(_POM)
+        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+        done = subprocess.run(
+            [maven, "-q", "-B", "-f", partial / "pom.xml", goal, f"-DoutputDirectory={partial}"],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            shutil.rmtree(partial)
+            raise ServiceUnavailable(f"Maven could not fetch Kafka {VERSION}: {done.stdout[-500:]}")
+        partial.rename(JARS)
+
+    def prepare(self) -> None:
+        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "4",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "4",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.coordinator.rebalance.protocols": "classic,consumer",
+            "auto.create.topics.enable": "false",
+        }
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        identity = "ZHJhZ29tYW4ta2Fma2EtMQ"
+        subprocess.run(
+            [*self._java(), "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings)],
+            check=True,
+            capture_output=True,
+        )
+
+    def command(self) -> Sequence[str]:
+        return (*self._java(), "kafka.Kafka", str(self._settings))
+
+    def answers(self) -> bool:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.port}", "log_level": 0})
+        try:
+            return bool(admin.list_topics(timeout=2).brokers)
+        except KafkaException as error:
+            raise OSError from error
+
+    def _java(self) -> tuple[str, ...]:
+        memory = ("-Xmx512m", "-Xms256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        return (self.executable(), *memory, "-cp", f"{JARS}/*")
+
+    @property
+    def _settings(self) -> Path:
+        return self.data.with_suffix(".properties")

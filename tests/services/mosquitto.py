@@ -1,0 +1,44 @@
+"""Mosquitto that keeps sessions and messages on disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.services.server import Server
+
+
+class Mosquitto(Server):
+    program = "mosquitto"
+    package = "mosquitto"
+
+    @property
+    def url(self) -> str:
+        return f"mqtt://127.0.0.1:{self.port}"
+
+    def prepare(self) -> None:
+        settings = {
+            "listener": f"{self.port} 127.0.0.1",
+            "allow_anonymous": "true",
+            "persistence": "true",
+            "persistence_location": f"{self.data}/",
+            "autosave_on_changes": "true",
+            "autosave_interval": "1",
+            "max_queued_messages": "0",
+            "max_inflight_messages": "0",
+            "set_tcp_nodelay": "true",
+        }
+        if os.geteuid() == 0:
+            settings["user"] = "root"
+        self._settings.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+
+    def command(self) -> Sequence[str]:
+        return (self.executable(), "-c", str(self._settings))
+
+    def answers(self) -> bool:
+        return self.accepts()
+
+    @property
+    def _settings(self) -> Path:
+        return self.data.with_suffix(".conf")
