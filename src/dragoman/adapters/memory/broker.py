@@ -173,7 +173,7 @@ class MemoryBroker:
         with bus.lock:
             bus.topic(channel)
             return [
-                Lag(name, channel, partition, share.committed, share.log.end)
+                Lag(name, channel, partition, share.progress.committed, share.log.end)
                 for name, one in sorted(bus.groups.items())
                 if group is None or group == name
                 for (place, partition), share in sorted(one.shares.items(), key=lambda item: item[0])

@@ -64,7 +64,7 @@ class Group:
         fair = fair_shares(channel, len(shares), list(members))
         for name, member in members.items():
             owned = [share for share in shares if share.owner is member]
-            owned.sort(key=lambda share: (share.leave_by is None, share.busy))
+            owned.sort(key=lambda share: (share.leave_by is None, share.progress.busy))
             surplus = max(0, len(owned) - fair[name])
             for share in owned[surplus:]:
                 share.leave_by = None
@@ -80,7 +80,7 @@ class Group:
     def _give_up(self, share: Share, now: float) -> None:
         if share.leave_by is None:
             share.leave_by = now + self.handover
-        if not share.busy or share.leave_by <= now:
+        if not share.progress.busy or share.leave_by <= now:
             share.abandon()
         else:
             self.unsettled = True

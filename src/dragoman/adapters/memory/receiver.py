@@ -112,8 +112,8 @@ class MemoryReceiver:
         if self._bus.delayed:
             wait = min(wait, self._bus.delayed[0].due - now)
         for share in self._turns:
-            if share.aside:
-                wait = min(wait, min(share.aside.values()) - now)
+            if (due := share.progress.next_due()) is not None:
+                wait = min(wait, due - now)
         return wait
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
@@ -124,7 +124,7 @@ class MemoryReceiver:
                 if (share := self._share(message)) is None:
                     late = message
                 else:
-                    share.acknowledge(message.offset or 0)
+                    share.progress.acknowledge(message.offset or 0)
             if self._group.unsettled:
                 self._group.settle(self._seen)
         if late is not None:
@@ -138,10 +138,10 @@ class MemoryReceiver:
             for message in messages:
                 if (share := self._share(message)) is None:
                     late = message
-                elif share.in_flight(message.offset or 0):
+                elif share.progress.in_flight(message.offset or 0):
                     offsets.setdefault(share, set()).add(message.offset or 0)
             for share, some in offsets.items():
-                share.release(some, now + delay if delay > 0 else None)
+                share.progress.release(some, now + delay if delay > 0 else None)
             self._group.settle(now)
         if late is not None:
             raise _revoked(late, self.subscription.group)
@@ -154,7 +154,7 @@ class MemoryReceiver:
         if message.partition is None or message.offset is None:
             return None
         share = self._shares.get((message.channel, message.partition))
-        return None if share is None or share.given_back(message.offset) else share
+        return None if share is None or share.progress.given_back(message.offset) else share
 
     async def extend(self) -> None:
         with self._bus.lock:
