@@ -1,0 +1,136 @@
+"""Delta tables through delta-rs: no JVM, commits with the application's transaction number."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+from deltalake.transaction import AddAction
+
+from dragoman.pipeline.tables.evolution import merged
+from dragoman.pipeline.tables.latest import latest_rows
+from dragoman.pipeline.tables.table import DataFile
+
+
+class DeltaTable:
+    """A folder with a ``_delta_log``. Integers are kept as 64 bits and floats as doubles, since Delta cannot
+    widen a column without rewriting."""
+
+    keeps_partition_columns = False
+    data_folder = "data"
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.folder = str(root / name)
+
+    def exists(self) -> bool:
+        return bool(deltalake.DeltaTable.is_deltatable(self.folder))
+
+    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Any:
+        wanted = pa.schema([pa.field(field.name, _wide(field.type)) for field in schema])
+        if not self.exists():
+            deltalake.DeltaTable.create(
+                self.folder,
+                schema=deltalake.Schema.from_arrow(wanted),
+                mode="ignore",
+                partition_by=list(partition_by),
+                configuration={"delta.logRetentionDuration": "interval 7 days"},
+            )
+            return wanted
+        table = self._open()
+        existing = _arrow(table)
+        target = merged(existing, wanted, self.name)
+        if not target.equals(existing):
+            table.alter.add_columns(deltalake.Schema.from_arrow(target).fields)
+        return target
+
+    def last_batch(self, application: str) -> int:
+        version = self._open().transaction_version(application)
+        return -1 if version is None else int(version)
+
+    def append(self, files: Sequence[DataFile], application: str, batch: int) -> None:
+        table = self._open()
+        now = int(time.time() * 1000)
+        actions = [
+            AddAction(
+                file.path, file.size, dict(file.partition), now, True, json.dumps({"numRecords": file.rows})
+            )
+            for file in files
+        ]
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=table.schema(),
+            partition_by=table.metadata().partition_columns,
+            commit_properties=_numbered(application, batch),
+        )
+
+    def upsert(self, files: Sequence[DataFile], keys: Sequence[str], application: str, batch: int) -> None:
+        rows = latest_rows(self.folder, files, keys)
+        matching = " AND ".join(f"target.`{key}` IS NOT DISTINCT FROM source.`{key}`" for key in keys)
+        (
+            self._open()
+            .merge(
+                rows,
+                predicate=matching,
+                source_alias="source",
+                target_alias="target",
+                commit_properties=_numbered(application, batch),
+            )
+            .when_matched_delete(predicate="source.`_deleted`")
+            .when_matched_update(_assignments(rows))
+            .when_not_matched_insert(_assignments(rows), predicate="NOT source.`_deleted`")
+            .execute()
+        )
+
+    def remove(self, rows: Any, keys: Sequence[str]) -> None:
+        matching = " AND ".join(f"target.`{key}` = source.`{key}`" for key in keys)
+        merge = self._open().merge(rows, predicate=matching, source_alias="source", target_alias="target")
+        merge.when_matched_delete().execute()
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        return self._open().to_pyarrow_table(columns=None if columns is None else list(columns))
+
+    def count(self) -> int:
+        return int(self._open().count())
+
+    def files(self) -> Sequence[str]:
+        prefix = f"{self.folder}/"
+        return [uri.removeprefix("file://").removeprefix(prefix) for uri in self._open().file_uris()]
+
+    def compact(self) -> int:
+        return int(self._open().optimize.compact()["numFilesRemoved"])
+
+    def _open(self) -> Any:
+        return deltalake.DeltaTable(self.folder)
+
+
+def _numbered(application: str, batch: int) -> Any:
+    return deltalake.CommitProperties(app_transactions=[deltalake.Transaction(application, batch)])
+
+
+def _assignments(rows: Any) -> dict[str, str]:
+    return {f"`{name}`": f"source.`{name}`" for name in rows.schema.names if name != "_deleted"}
+
+
+def _arrow(table: Any) -> Any:
+    return pa.schema(table.schema().to_arrow())
+
+
+def _wide(kind: Any) -> Any:
+    if pa.types.is_signed_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _wide(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_wide(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _wide(kind.item_type))
+    return kind

@@ -1,0 +1,111 @@
+"""Plain Parquet: a folder of files that any reader may read at any time.
+
+Files are staged out of sight and moved in under a name made of application, batch and number. Moving is
+repeatable, so a batch that is tried again ends with the same files. Readers may see a batch half moved in;
+a table format with a log (Delta, Iceberg) does not have that limit, nor that of never replacing rows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from dragoman.core.errors import Unsupported
+from dragoman.pipeline.tables.evolution import merged
+from dragoman.pipeline.tables.table import STAGING, DataFile
+
+_STATE = "_dragoman"
+
+
+class ParquetTable:
+    keeps_partition_columns = False
+    data_folder = STAGING
+
+    def __init__(self, root: Path, name: str) -> None:
+        self.name = name
+        self.folder = str(root / name)
+        self._state = root / name / _STATE
+
+    def exists(self) -> bool:
+        return self._schema_file.exists()
+
+    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Any:
+        self._state.mkdir(parents=True, exist_ok=True)
+        wanted = pa.schema([pa.field(field.name, field.type) for field in schema])
+        if self.exists():
+            wanted = merged(pq.read_schema(self._schema_file).remove_metadata(), wanted, self.name)
+        partial = self._schema_file.with_suffix(".new")
+        pq.write_metadata(wanted, partial)
+        partial.replace(self._schema_file)
+        return wanted
+
+    def last_batch(self, application: str) -> int:
+        file = self._state / f"{application}.batch"
+        return int(file.read_text()) if file.exists() else -1
+
+    def append(self, files: Sequence[DataFile], application: str, batch: int) -> None:
+        for number, file in enumerate(files):
+            staged = Path(self.folder) / file.path
+            folder = Path(self.folder, *(_hive(name, value) for name, value in file.partition))
+            folder.mkdir(parents=True, exist_ok=True)
+            if staged.exists():
+                staged.replace(folder / f"{application}-{batch:09}-{number:04}.parquet")
+        partial = self._state / f"{application}.batch.new"
+        partial.write_text(str(batch))
+        partial.replace(self._state / f"{application}.batch")
+
+    def upsert(self, files: Sequence[DataFile], keys: Sequence[str], application: str, batch: int) -> None:
+        raise Unsupported(
+            "A plain Parquet table cannot replace rows.", next="Use --table-format delta or iceberg."
+        )
+
+    def remove(self, rows: Any, keys: Sequence[str]) -> None:
+        raise Unsupported(
+            "A plain Parquet table cannot lose rows.", next="Use --table-format delta or iceberg."
+        )
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        schema = pq.read_schema(self._schema_file).remove_metadata()
+        source = [str(Path(self.folder) / file) for file in self.files()]
+        if not source:
+            return schema.empty_table().select(list(columns) if columns is not None else schema.names)
+        dataset = ds.dataset(
+            source, schema=schema, format="parquet", partitioning="hive", partition_base_dir=self.folder
+        )
+        return dataset.to_table(columns=list(columns) if columns is not None else None)
+
+    def count(self) -> int:
+        return sum(pq.read_metadata(Path(self.folder) / file).num_rows for file in self.files())
+
+    def files(self) -> Sequence[str]:
+        found: list[str] = []
+        for folder, folders, names in os.walk(self.folder):
+            folders[:] = [name for name in folders if not name.startswith("_")]
+            found += [
+                str(Path(folder, name).relative_to(self.folder))
+                for name in names
+                if name.endswith(".parquet") and not name.startswith("_")
+            ]
+        return sorted(found)
+
+    def compact(self) -> int:
+        raise Unsupported(
+            "Files of a plain Parquet table cannot be joined while others read them.",
+            next="Use --table-format delta or iceberg.",
+        )
+
+    @property
+    def _schema_file(self) -> Path:
+        return self._state / "schema.parquet"
+
+
+def _hive(name: str, value: str | None) -> str:
+    """The folder of one partition, as Hive and all who followed it name them."""
+    return f"{name}={'__HIVE_DEFAULT_PARTITION__' if value is None else quote(value, safe='')}"

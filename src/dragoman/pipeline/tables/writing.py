@@ -1,0 +1,91 @@
+"""Data files written by Spark's workers, one batch of rows after the other, in bounded memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dragoman.pipeline.tables.fitting import fit
+from dragoman.pipeline.tables.table import DataFile
+
+Values = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and how rows are written: all that travels to a worker."""
+
+    folder: str
+    subfolder: str
+    schema: bytes
+    partition_by: tuple[str, ...] = ()
+    keep_partition: bool = True
+
+
+class FileWriter:
+    """Writes rows into new files below a table's folder, one open file for each value of the partition."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._schema = pa.ipc.read_schema(pa.py_buffer(place.schema))
+        left_out = () if place.keep_partition else place.partition_by
+        self._file_schema = pa.schema([field for field in self._schema if field.name not in left_out])
+        self._open: dict[Values, tuple[Any, Path]] = {}
+        self.rows = 0
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer, _ in self._open.values():
+            writer.close()
+
+    def write(self, batch: Any) -> None:
+        if not batch.num_rows:
+            return
+        self.rows += batch.num_rows
+        fitted = fit(batch, self._schema)
+        for values, rows in self._split(fitted):
+            self._writer(values).write_batch(rows.select(self._file_schema.names))
+
+    def finish(self) -> tuple[DataFile, ...]:
+        """Close the files and say what was written."""
+        written: list[DataFile] = []
+        for values, (writer, path) in self._open.items():
+            writer.close()
+            rows, size = pq.read_metadata(path).num_rows, path.stat().st_size
+            written.append(DataFile(str(path.relative_to(self._place.folder)), rows, size, values))
+        return tuple(written)
+
+    def _split(self, batch: Any) -> Iterator[tuple[Values, Any]]:
+        if not self._place.partition_by:
+            yield (), batch
+            return
+        columns = batch.select(list(self._place.partition_by))
+        combinations = pa.Table.from_batches([columns]).group_by(list(self._place.partition_by)).aggregate([])
+        for row in combinations.to_pylist():
+            mask: Any = None
+            for name in self._place.partition_by:
+                column = batch.column(name)
+                same = column.is_null() if row[name] is None else pc.equal(column, row[name])
+                mask = same if mask is None else pc.and_(mask, same)
+            values = tuple((name, None if row[name] is None else str(row[name])) for name in row)
+            yield values, batch.filter(mask.fill_null(False))
+
+    def _writer(self, values: Values) -> Any:
+        if values not in self._open:
+            path = Path(self._place.folder, self._place.subfolder, f"{uuid.uuid4().hex}.parquet")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            writer = pq.ParquetWriter(path, self._file_schema, compression="zstd")
+            self._open[values] = (writer, path)
+        return self._open[values][0]

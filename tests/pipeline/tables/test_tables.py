@@ -1,0 +1,243 @@
+"""What every table format promises, on the real libraries."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dragoman.core.errors import ConfigurationError, IncompatibleSchema, Unsupported
+from dragoman.pipeline.tables import TABLE_FORMATS, Table, open_table
+from dragoman.pipeline.tables.table import STAGING, DataFile
+from dragoman.pipeline.tables.writing import FileWriter, Place
+
+META = pa.struct([("partition", pa.int64()), ("offset", pa.int64())])
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_meta", META)])
+
+
+@pytest.fixture(params=TABLE_FORMATS)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    return open_table(request.param, str(tmp_path), "orders")
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def merging(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    return open_table(request.param, str(tmp_path), "orders")
+
+
+def rows(*values: tuple[int, str | None], start: int = 0) -> Any:
+    return pa.record_batch(
+        {
+            "id": pa.array([value[0] for value in values], pa.int64()),
+            "name": pa.array([value[1] for value in values], pa.string()),
+            "_meta": pa.array([{"partition": 0, "offset": start + n} for n in range(len(values))], META),
+        }
+    )
+
+
+def written(
+    table: Table, schema: Any, *batches: Any, by: tuple[str, ...] = (), staged: bool = False
+) -> tuple[DataFile, ...]:
+    subfolder = STAGING if staged else table.data_folder
+    keep = table.keeps_partition_columns or staged
+    place = Place(table.folder, subfolder, schema.serialize().to_pybytes(), by, keep)
+    with FileWriter(place) as writer:
+        for batch in batches:
+            writer.write(batch)
+        return writer.finish()
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.read()["id"].to_pylist())
+
+
+def names(table: Table) -> dict[int, str | None]:
+    return {row["id"]: row["name"] for row in table.read().to_pylist()}
+
+
+def test_rows_are_there_after_the_commit_and_not_before(table: Table) -> None:
+    schema = table.prepare(SCHEMA, ())
+    files = written(table, schema, rows((1, "a"), (2, "b")))
+    assert table.read().num_rows == 0
+    table.append(files, "app", 0)
+    assert ids(table) == [1, 2]
+    assert table.count() == 2
+
+
+def test_the_batch_number_is_kept_for_each_application(table: Table) -> None:
+    schema = table.prepare(SCHEMA, ())
+    assert table.last_batch("app") == -1
+    table.append(written(table, schema, rows((1, "a"))), "app", 7)
+    assert table.last_batch("app") == 7
+    assert table.last_batch("other") == -1
+
+
+def test_an_empty_batch_still_moves_the_number(table: Table) -> None:
+    table.prepare(SCHEMA, ())
+    table.append((), "app", 3)
+    assert table.last_batch("app") == 3
+    assert table.count() == 0
+
+
+def test_added_columns_are_null_in_older_rows(table: Table) -> None:
+    table.append(written(table, table.prepare(SCHEMA, ()), rows((1, "a"))), "app", 0)
+    wider = SCHEMA.append(pa.field("note", pa.string()))
+    schema = table.prepare(wider, ())
+    batch = rows((2, "b"), start=1).append_column("note", pa.array(["x"]))
+    table.append(written(table, schema, batch), "app", 1)
+    found = {row["id"]: row["note"] for row in table.read().to_pylist()}
+    assert found == {1: None, 2: "x"}
+
+
+def test_columns_added_inside_a_struct_are_null_in_older_rows(table: Table) -> None:
+    table.append(written(table, table.prepare(SCHEMA, ()), rows((1, "a"))), "app", 0)
+    wider = pa.schema(
+        [*list(SCHEMA)[:2], pa.field("_meta", pa.struct([*META, pa.field("key", pa.string())]))]
+    )
+    schema = table.prepare(wider, ())
+    meta = pa.array([{"partition": 0, "offset": 1, "key": "k"}], wider.field("_meta").type)
+    batch = pa.record_batch([pa.array([2]), pa.array(["b"]), meta], schema=wider)
+    table.append(written(table, schema, batch), "app", 1)
+    found = {row["id"]: row["_meta"]["key"] for row in table.read().to_pylist()}
+    assert found == {1: None, 2: "k"}
+
+
+def test_dropped_columns_stay_and_are_null_from_then_on(table: Table) -> None:
+    table.append(written(table, table.prepare(SCHEMA, ()), rows((1, "a"))), "app", 0)
+    narrower = pa.schema([SCHEMA.field("id"), SCHEMA.field("_meta")])
+    schema = table.prepare(narrower, ())
+    batch = rows((2, "b"), start=1).select(["id", "_meta"])
+    table.append(written(table, schema, batch), "app", 1)
+    assert names(table) == {1: "a", 2: None}
+
+
+def test_promoted_columns_keep_older_rows(table: Table) -> None:
+    narrow = pa.schema([("id", pa.int64()), ("n", pa.int32()), ("f", pa.float32()), ("_meta", META)])
+    small = pa.record_batch(
+        [
+            pa.array([1]),
+            pa.array([7], pa.int32()),
+            pa.array([0.5], pa.float32()),
+            rows((1, "")).column("_meta"),
+        ],
+        schema=narrow,
+    )
+    table.append(written(table, table.prepare(narrow, ()), small), "app", 0)
+    wide = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("f", pa.float64()), ("_meta", META)])
+    large = pa.record_batch(
+        [pa.array([2]), pa.array([2**40]), pa.array([0.1]), rows((2, ""), start=1).column("_meta")],
+        schema=wide,
+    )
+    table.append(written(table, table.prepare(wide, ()), large), "app", 1)
+    found = {row["id"]: (row["n"], row["f"]) for row in table.read().to_pylist()}
+    assert found == {1: (7, 0.5), 2: (2**40, 0.1)}
+
+
+def test_a_type_that_cannot_be_held_is_refused_with_the_column(table: Table) -> None:
+    table.prepare(SCHEMA, ())
+    with pytest.raises(IncompatibleSchema) as caught:
+        table.prepare(pa.schema([("id", pa.bool_()), ("name", pa.string()), ("_meta", META)]), ())
+    assert caught.value.where["column"] == "id"
+
+
+def test_rows_are_partitioned_by_columns(table: Table) -> None:
+    schema = table.prepare(SCHEMA, ("name",))
+    files = written(table, schema, rows((1, "a"), (2, "b"), (3, "a"), (4, None)), by=("name",))
+    assert sorted(file.rows for file in files) == [1, 1, 2]
+    table.append(files, "app", 0)
+    assert names(table) == {1: "a", 2: "b", 3: "a", 4: None}
+
+
+def test_types_survive_the_table(table: Table) -> None:
+    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC)
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("when", pa.timestamp("us", tz="UTC")),
+            ("day", pa.date32()),
+            ("price", pa.decimal128(12, 3)),
+            ("raw", pa.binary()),
+            ("tags", pa.list_(pa.string())),
+            ("counts", pa.map_(pa.string(), pa.int64())),
+            ("_meta", META),
+        ]
+    )
+    value = {
+        "id": 1,
+        "when": moment,
+        "day": moment.date(),
+        "price": Decimal("12.345"),
+        "raw": b"\x00\xff",
+        "tags": ["x", "y"],
+        "counts": [("a", 1)],
+        "_meta": {"partition": 0, "offset": 0},
+    }
+    batch = pa.RecordBatch.from_pylist([value], schema=schema)
+    table.append(written(table, table.prepare(schema, ()), batch), "app", 0)
+    assert table.read().select(schema.names).to_pylist() == [value]
+
+
+def upserted(table: Table, batch_number: int, *values: tuple[int, str | None], start: int = 0) -> None:
+    """A name of None removes the row."""
+    schema = table.prepare(SCHEMA, ()).append(pa.field("_deleted", pa.bool_()))
+    batch = rows(*values, start=start)
+    batch = batch.append_column("_deleted", pa.array([value[1] is None for value in values]))
+    table.upsert(written(table, schema, batch, staged=True), ("id",), "app", batch_number)
+
+
+def test_the_latest_row_of_each_key_is_kept(merging: Table) -> None:
+    upserted(merging, 0, (1, "old"), (2, "stays"), (1, "new"))
+    assert names(merging) == {1: "new", 2: "stays"}
+    upserted(merging, 1, (1, "newer"), (3, "added"), start=3)
+    assert {row["id"]: row["name"] for row in merging.read().to_pylist()} == {
+        1: "newer",
+        2: "stays",
+        3: "added",
+    }
+    assert merging.last_batch("app") == 1
+
+
+def test_a_tombstone_removes_its_row(merging: Table) -> None:
+    upserted(merging, 0, (1, "a"), (2, "b"))
+    upserted(merging, 1, (1, None), (3, None), start=2)
+    assert ids(merging) == [2]
+
+
+def test_rows_can_be_removed(merging: Table) -> None:
+    schema = merging.prepare(SCHEMA, ())
+    merging.append(written(merging, schema, rows((1, "a"), (2, "b"), (3, "c"))), "app", 0)
+    merging.remove(pa.table({"id": [1, 3], "name": ["a", "c"]}), ("id", "name"))
+    assert ids(merging) == [2]
+
+
+def test_small_files_are_joined(merging: Table) -> None:
+    schema = merging.prepare(SCHEMA, ())
+    for batch in range(4):
+        merging.append(written(merging, schema, rows((batch, "x"), start=batch)), "app", batch)
+    assert merging.compact() == 4
+    assert ids(merging) == [0, 1, 2, 3]
+    assert merging.last_batch("app") == 3
+
+
+def test_plain_parquet_says_that_it_cannot_replace_rows(tmp_path: Path) -> None:
+    table = open_table("parquet", str(tmp_path), "orders")
+    with pytest.raises(Unsupported, match="cannot replace"):
+        upserted(table, 0, (1, "a"))
+
+
+def test_a_parquet_batch_tried_again_leaves_the_same_files(tmp_path: Path) -> None:
+    table = open_table("parquet", str(tmp_path), "orders")
+    schema = table.prepare(SCHEMA, ())
+    files = written(table, schema, rows((1, "a")))
+    table.append(files, "app", 0)
+    table.append(files, "app", 0)
+    assert ids(table) == [1]
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="orc"):
+        open_table("orc", str(tmp_path), "orders")
