@@ -1,0 +1,5 @@
+"""Avro as columns."""
+
+from dragoman.pipeline.arrow.avro.format import AvroColumns
+
+__all__ = ["AvroColumns"]

@@ -1,0 +1,36 @@
+"""The Avro column format."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from dragoman.pipeline.arrow.avro.decoder import AvroColumnDecoder
+from dragoman.pipeline.arrow.avro.encoder import AvroColumnEncoder
+from dragoman.pipeline.arrow.avro.target import arrow_type, target_of
+from dragoman.pipeline.arrow.avro.tree import Tree, parse
+from dragoman.pipeline.arrow.mapping import Mapping
+from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText
+
+
+class AvroColumns:
+    schema_type = "AVRO"
+
+    def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
+        return arrow_type(target_of(tree_of(reader), mapping), mapping)
+
+    def decoder(self, writer: SchemaText, reader: SchemaText, mapping: Mapping) -> ColumnDecoder:
+        return AvroColumnDecoder(tree_of(writer), tree_of(reader), mapping)
+
+    def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder:
+        return AvroColumnEncoder(tree_of(writer), schema_id, mapping)
+
+
+@lru_cache(maxsize=1024)
+def tree_of(schema: SchemaText) -> Tree:
+    return parse(schema.text, _texts(schema))
+
+
+def _texts(schema: SchemaText) -> list[str]:
+    """The texts referred to, those of theirs first."""
+    return [text for _, each in schema.references for text in [*_texts(each), each.text]]

@@ -1,0 +1,127 @@
+"""A column of frames, by any writers' schemas, to the columns of one reader's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dragoman.core.errors import ConfigurationError, NotFound, SchemaError, UnknownSchema
+from dragoman.pipeline.arrow.arrays import struct
+from dragoman.pipeline.arrow.formats import column_format
+from dragoman.pipeline.arrow.frames import Headers, headers_of
+from dragoman.pipeline.arrow.mapping import Mapping
+from dragoman.pipeline.arrow.port import ColumnDecoder, SchemaText
+from dragoman.pipeline.arrow.rejection import Reason, Rejection, error_column, good_rows
+
+Lookup = Callable[[int], SchemaText]
+"""From a schema id to its schema. Raises ``NotFound`` or ``UnknownSchema``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Rows in the order of the frames. ``values`` is null where a row was rejected, or had no payload."""
+
+    values: Any
+    schema_ids: Any
+    rejections: dict[int, Rejection]
+
+    def errors(self) -> Any:
+        """A column of ``ERROR_TYPE``, null where nothing is wrong."""
+        return error_column(len(self.values), self.rejections)
+
+    def columns(self) -> list[Any]:
+        """The fields of ``values``, each null where the whole row is."""
+        if not self.values.null_count:
+            return [self.values.field(i) for i in range(self.values.type.num_fields)]
+        found: list[Any] = self.values.flatten()
+        return found
+
+
+class Decoder:
+    """Plans are compiled once per schema id and kept. Used from one thread at a time."""
+
+    def __init__(self, reader: SchemaText, lookup: Lookup, mapping: Mapping | None = None) -> None:
+        self.reader = reader
+        self.mapping = mapping or Mapping()
+        self.type = column_format(reader.type).struct_type(reader, self.mapping)
+        self._lookup = lookup
+        self._plans: dict[int, ColumnDecoder | Rejection] = {}
+
+    def plan(self, schema_id: int) -> ColumnDecoder | Rejection:
+        """How messages of a schema are read, or why none can be. Unknown ids are asked for again."""
+        plan = self._plans.get(schema_id)
+        if plan is None:
+            plan = self._compile(schema_id)
+            if not isinstance(plan, Rejection) or plan.code != Reason.UNKNOWN_SCHEMA:
+                self._plans[schema_id] = plan
+        return plan
+
+    def _compile(self, schema_id: int) -> ColumnDecoder | Rejection:
+        try:
+            writer = self._lookup(schema_id)
+        except (NotFound, UnknownSchema):
+            return Rejection(Reason.UNKNOWN_SCHEMA, f"The registry has no schema with the id {schema_id}.")
+        if writer.type != self.reader.type:
+            reason = f"The message has a schema of type {writer.type}, the reader's is {self.reader.type}."
+            return Rejection(Reason.INCOMPATIBLE, reason)
+        try:
+            return column_format(writer.type).decoder(writer, self.reader, self.mapping)
+        except (SchemaError, ConfigurationError) as error:
+            place = str(error.where.get("path", ""))
+            return Rejection(Reason.INCOMPATIBLE, f"Schema {schema_id}: {error.what}", place)
+
+    def decode(self, frames: Any) -> Decoded:
+        """``frames`` is a binary array; a null in it is a message without payload, and no error."""
+        headers = headers_of(frames)
+        count = len(frames)
+        ids = pa.array(headers.ids, pa.int32(), mask=~headers.framed)
+        if count and headers.framed.all() and (headers.ids == headers.ids[0]).all():
+            values, rejections = self._decode_same(int(headers.ids[0]), frames)
+        else:
+            values, rejections = self._decode_mixed(frames, headers)
+        return Decoded(self._masked(values, headers, rejections), ids, rejections)
+
+    def _decode_same(self, schema_id: int, frames: Any) -> tuple[Any, dict[int, Rejection]]:
+        plan = self.plan(schema_id)
+        if isinstance(plan, Rejection):
+            return pa.nulls(len(frames), self.type), dict.fromkeys(range(len(frames)), plan)
+        return plan.decode(frames)
+
+    def _decode_mixed(self, frames: Any, headers: Headers) -> tuple[Any, dict[int, Rejection]]:
+        """Each schema's rows together, then all back in order."""
+        rejections = _unframed(headers)
+        parts: list[Any] = []
+        place: Any = np.full(len(frames), -1, dtype=np.int64)
+        done = 0
+        for schema_id in np.unique(headers.ids[headers.framed]).tolist():
+            rows = np.flatnonzero(headers.framed & (headers.ids == schema_id))
+            values, found = self._decode_same(schema_id, frames.take(pa.array(rows)))
+            rejections |= {int(rows[row]): rejection for row, rejection in found.items()}
+            parts.append(values)
+            place[rows] = np.arange(done, done + len(rows))
+            done += len(rows)
+        if not parts:
+            return pa.nulls(len(frames), self.type), rejections
+        order = pa.array(place, mask=place < 0)
+        return pa.concat_arrays(parts).take(order), rejections
+
+    def _masked(self, values: Any, headers: Headers, rejections: dict[int, Rejection]) -> Any:
+        """A rejected row never shows half-decoded values."""
+        if not rejections and not headers.missing.any():
+            return values
+        keep = good_rows(len(values), rejections) & ~headers.missing
+        children = [values.field(i) for i in range(values.type.num_fields)]
+        return struct(children, values.type, pa.array(~keep), len(values))
+
+
+def _unframed(headers: Headers) -> dict[int, Rejection]:
+    short = Rejection(Reason.FRAME_TRUNCATED, "The message is shorter than a frame's header of five bytes.")
+    foreign = Rejection(Reason.FRAME_FOREIGN, "The message does not start with a zero byte and a schema id.")
+    found: dict[int, Rejection] = {}
+    for row in np.flatnonzero(~headers.framed & ~headers.missing).tolist():
+        found[row] = foreign if headers.long_enough[row] else short
+    return found
