@@ -1,0 +1,1 @@
+"""One behaviour per file, each of the shape in ``dragoman.client.outcome``."""

@@ -1,0 +1,59 @@
+"""Sending a message that cannot be handled to where somebody will look at it, with the cause."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+
+from dragoman.client import headers as names
+from dragoman.client.delivery import Delivery
+from dragoman.core.broker import Broker
+from dragoman.core.errors import DragomanError
+from dragoman.core.message import Message, with_headers
+
+Bury = Callable[[Delivery, str, BaseException], Awaitable[None]]
+"""The delivery, the channel it goes to, and why."""
+
+LONGEST_TEXT = 500
+
+
+def burial(broker: Broker) -> Bury:
+    async def bury(delivery: Delivery, channel: str, cause: BaseException) -> None:
+        """Returns once the broker has it. The frame and the key are untouched."""
+        await broker.publish([letter(delivery, channel, cause)])
+
+    return bury
+
+
+def letter(delivery: Delivery, channel: str, cause: BaseException) -> Message:
+    message = delivery.message
+    return Message(
+        channel, message.payload, message.key, with_headers(message.headers, *_cause(delivery, cause))
+    )
+
+
+def code_of(cause: BaseException) -> str:
+    return cause.code if isinstance(cause, DragomanError) else "endpoint.failed"
+
+
+def _cause(delivery: Delivery, cause: BaseException) -> list[tuple[str, bytes]]:
+    message, route = delivery.message, delivery.route
+    now = int(time.time() * 1000)
+    known: dict[str, object | None] = {
+        names.ORIGINAL_CHANNEL: message.channel,
+        names.ORIGINAL_PARTITION: message.partition,
+        names.ORIGINAL_OFFSET: message.offset,
+        names.ORIGINAL_TIMESTAMP: message.timestamp,
+        names.CONTRACT: route.version and route.version.contract,
+        names.CONTRACT_VERSION: route.version and route.version.version,
+        names.GROUP: route.group,
+        names.ENDPOINT: route.endpoint,
+        names.ERROR_CODE: code_of(cause),
+        names.ERROR_TYPE: f"{type(cause).__module__}.{type(cause).__qualname__}",
+        names.ERROR_MESSAGE: str(cause)[:LONGEST_TEXT],
+        names.ATTEMPTS: delivery.attempt if delivery.failure is not None else 0,
+        names.DELIVERIES: message.attempt,
+        names.FIRST_FAILED_AT: delivery.failed_at or now,
+        names.FAILED_AT: now,
+    }
+    return [(name, str(value).encode()) for name, value in known.items() if value is not None]

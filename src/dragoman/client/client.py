@@ -1,0 +1,277 @@
+"""The client: broker, registry and controllers, brought together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from dragoman.client.assembly import Assembly
+from dragoman.client.connecting import DEFAULT_REGISTRY, open_broker, open_registry
+from dragoman.client.consumer import Consumer
+from dragoman.client.contracts import Contracts
+from dragoman.client.controller import Controller, bind
+from dragoman.client.headers import GivenHeaders
+from dragoman.client.metrics import Metrics
+from dragoman.client.options import ClientOptions
+from dragoman.client.outcome import Middleware
+from dragoman.client.parameters import Kind, Parameter
+from dragoman.client.pausing import Pauses
+from dragoman.client.producer import Producer, require_record
+from dragoman.client.requests import Requester
+from dragoman.client.startup import Checks
+from dragoman.core.broker import Broker
+from dragoman.core.channel import Channel
+from dragoman.core.errors import ClientError, DragomanError
+from dragoman.core.message import Position
+from dragoman.core.registry import Registry
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Client:
+    """Typed messages over one broker, under the contracts of one registry.
+
+        async with Client(controllers=[LoanBroker]) as client:
+            await client.publish("loan.requests", LoanRequest(1, 10_000.0, 24))
+
+    ``broker`` and ``registry`` are URLs, or opened ones that may be shared between clients. Without them both
+    are embedded under ``./.dragoman``, shared by all processes that run there. ``controllers`` are controller
+    classes, instances of them, or endpoint functions. Entering checks everything the endpoints need and
+    raises one ``StartupError`` that names all problems; leaving lets running handlers finish.
+    """
+
+    def __init__(
+        self,
+        broker: str | Broker | None = None,
+        registry: str | Registry | None = None,
+        controllers: Iterable[object] = (),
+        *,
+        options: ClientOptions | None = None,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        self.options = options or ClientOptions()
+        self.metrics = Metrics()
+        self._given = tuple(controllers)
+        self._middleware = tuple(middleware)
+        self._registry_url = registry if isinstance(registry, str) else _url_of(registry)
+        self._broker, self._owns_broker = open_broker(broker)
+        self._registry, self._owns_registry = open_registry(registry)
+        self._running: _Running | None = None
+
+    @property
+    def broker(self) -> Broker:
+        return self._broker
+
+    @property
+    def registry(self) -> Registry:
+        return self._registry
+
+    async def __aenter__(self) -> Self:
+        if self._running is not None:
+            raise ClientError("The client is running already.", code="client.running")
+        if self._owns_broker:
+            await self._broker.connect()
+        self._running = running = _Running(self)
+        try:
+            await running.start(self._given)
+        except BaseException:
+            await self.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        running, self._running = self._running, None
+        try:
+            if running is not None:
+                await running.stop()
+        finally:
+            if self._owns_broker:
+                await self._broker.close()
+            if self._owns_registry:
+                await self._registry.close()
+
+    async def publish(
+        self,
+        channel: str,
+        value: object,
+        *,
+        key: Any = None,
+        headers: GivenHeaders | None = None,
+        partition: int | None = None,
+        delay: float = 0.0,
+        expires_in: float | None = None,
+    ) -> Position | None:
+        """Publish a record, under the contract of the channel. See ``Producer.publish``."""
+        producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
+        return await producer.publish(
+            value, key=key, headers=headers, partition=partition, delay=delay, expires_in=expires_in
+        )
+
+    async def publish_many(
+        self,
+        channel: str,
+        values: Iterable[T],
+        *,
+        key: Callable[[T], Any] | None = None,
+        headers: GivenHeaders | None = None,
+        partition: int | None = None,
+        delay: float = 0.0,
+    ) -> Sequence[Position | None]:
+        """Publish records of one class in order and in one go. See ``Producer.publish_many``."""
+        values = list(values)
+        if not values:
+            return []
+        producer: Producer[T] = await self.producer(channel, require_record(channel, values[0]))
+        return await producer.publish_many(values, key=key, headers=headers, partition=partition, delay=delay)
+
+    async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
+        """A producer with its contract checked and its encoder compiled; made once, then given again.
+
+        Raises ``NotFound``, ``IncompatibleSchema``, ``ChannelNotFound``.
+        """
+        return await self._run.producer(channel, cls)
+
+    async def request(
+        self,
+        channel: str,
+        value: object,
+        *,
+        reply: type[R],
+        timeout: float | None = None,
+        key: Any = None,
+        headers: GivenHeaders | None = None,
+    ) -> R:
+        """Publish a record and wait for the one that answers it. Many may be under way at once.
+
+        Raises ``ReplyTimeout``; ``DecodeError`` if the answer cannot be read as ``reply``.
+        """
+        producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
+        seconds = self.options.request_timeout if timeout is None else timeout
+        return await self._run.requester.request(producer, value, reply, seconds, key, headers)
+
+    @property
+    def in_flight(self) -> int:
+        """Messages received and not handled yet."""
+        return 0 if self._running is None else sum(each.in_flight for each in self._running.consumers)
+
+    async def run(self) -> None:
+        """Handle messages until the process is asked to end by SIGINT or SIGTERM."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        signals = (signal.SIGINT, signal.SIGTERM)
+        for each in signals:
+            with contextlib.suppress(NotImplementedError):
+                loop.add_signal_handler(each, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            for each in signals:
+                with contextlib.suppress(NotImplementedError):
+                    loop.remove_signal_handler(each)
+
+    @property
+    def _run(self) -> _Running:
+        if self._running is None:
+            raise ClientError(
+                "The client is not running.", code="client.not-running", next="Use it in 'async with'."
+            )
+        return self._running
+
+
+class _Running:
+    """What exists only between entering and leaving the client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.consumers: list[Consumer] = []
+        self._pauses = Pauses()
+        options = client.options
+        self._contracts = Contracts(client.registry, options, client._registry_url)
+        self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
+        self._producers: dict[tuple[str, type], Producer[Any]] = {}
+        self.requester = Requester(
+            client.broker, self._contracts, options.name, client.metrics.of("replies"), self._pauses
+        )
+
+    async def start(self, given: Sequence[object]) -> None:
+        client = self._client
+        checks = Checks(client.broker, self._contracts, client.options)
+        controllers = []
+        for each in given:
+            try:
+                controllers.append(bind(each, client.options))
+            except DragomanError as error:
+                checks.problem(getattr(each, "__qualname__", type(each).__qualname__), error)
+        await checks.all(controllers)
+        checks.finish()
+        assembly = Assembly(
+            client.broker,
+            self._contracts,
+            client.options,
+            client._middleware,
+            client.metrics,
+            self._pauses,
+            self._executor,
+        )
+        endpoints = [each for one in controllers for each in await self._filled(one)]
+        self.consumers = await assembly.consumers(endpoints)
+        for consumer in self.consumers:
+            await consumer.subscribe()
+        for consumer in self.consumers:
+            consumer.start()
+
+    async def _filled(self, controller: Controller) -> list[Any]:
+        """Give the controller and its endpoints what they wish for."""
+        for wish in controller.wishes:
+            setattr(controller.instance, wish.name, await self._wish(wish))
+        return [
+            (
+                endpoint,
+                {
+                    each.name: await self._wish(each)
+                    for each in endpoint.parameters
+                    if each.kind in (Kind.PRODUCER, Kind.CLIENT)
+                },
+            )
+            for endpoint in controller.endpoints
+        ]
+
+    async def _wish(self, wish: Parameter) -> object:
+        if wish.kind is Kind.CLIENT:
+            return self._client
+        return await self.producer(wish.channel, wish.types[0])
+
+    async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
+        found = self._producers.get((channel, cls))
+        if found is not None:
+            return found
+        client = self._client
+        if client.options.auto_register_channels:
+            await client.broker.create(Channel(channel, client.options.partitions))
+        bound = await self._contracts.bind(channel, cls)
+        made: Producer[T] = Producer(
+            channel, bound, client.broker, self._contracts, client.metrics.of(channel)
+        )
+        self._producers[channel, cls] = made
+        return made
+
+    async def stop(self) -> None:
+        self._pauses.end()
+        await asyncio.gather(*(each.stop() for each in self.consumers))
+        await self.requester.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _url_of(registry: Registry | None) -> str:
+    return DEFAULT_REGISTRY if registry is None else str(getattr(registry, "url", ""))

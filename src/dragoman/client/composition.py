@@ -1,0 +1,61 @@
+"""Middleware and endpoint become one handler, once, at start-up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from dragoman.client.delivery import Delivery
+from dragoman.client.outcome import Handler, Middleware, Outcome
+from dragoman.core.errors import ClientError
+
+log = logging.getLogger("dragoman.client")
+
+
+def compose(middleware: Sequence[Middleware], endpoint: Handler) -> Handler:
+    """The first one is the outermost."""
+    handler = endpoint
+    for each in reversed(middleware):
+        handler = _around(each, handler)
+    return handler
+
+
+def _around(middleware: Middleware, inside: Handler) -> Handler:
+    return lambda delivery: middleware(delivery, inside)
+
+
+def guarded(middleware: Middleware) -> Middleware:
+    """A user's middleware whose own errors are told apart from those of the handler inside it."""
+    name = getattr(middleware, "__qualname__", type(middleware).__qualname__)
+
+    async def handle(delivery: Delivery, next: Handler) -> Outcome:
+        async def inside(delivery: Delivery) -> Outcome:
+            try:
+                return await next(delivery)
+            except Exception as error:
+                delivery.failure = error
+                raise
+
+        try:
+            outcome = await middleware(delivery, inside)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            if error is delivery.failure:
+                raise
+            log.exception("A middleware failed.", extra=delivery.place() | {"middleware": name})
+            raise ClientError(
+                f"The middleware {name} failed: {type(error).__name__}.",
+                code="client.middleware",
+                next="Correct it; the handler may or may not have run.",
+            ) from error
+        if isinstance(outcome, Outcome):
+            return outcome
+        raise ClientError(
+            f"The middleware {name} gave {type(outcome).__name__}, not an outcome.",
+            code="client.middleware",
+            next="Return what the next handler returns.",
+        )
+
+    return handle

@@ -1,0 +1,152 @@
+"""The one delivery loop: receive, have handled, acknowledge; whatever the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dragoman.client.burial import code_of
+from dragoman.client.flight import Flight
+from dragoman.client.lane import Intake
+from dragoman.client.pausing import Pauses
+from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
+
+log = logging.getLogger("dragoman.client")
+
+BUSY_WAIT = 0.05
+"""How long to wait for more messages while some are being handled: finished ones wait for it to end."""
+IDLE_WAIT = 5.0
+BEAT = 3.0
+"""How often the broker is told that handlers are still at work."""
+PATIENCE = 3
+"""After so many failures in a row the receiver is given up, and a new one is opened."""
+LONGEST_REST = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    window: int
+    """Messages in flight at most."""
+    drain_timeout: float
+
+
+class Consumer:
+    """One member of one group. The receiver is used by the loop's task alone, and after it by ``stop``."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        subscription: Subscription,
+        intakes: Mapping[str, Intake],
+        pace: Pace,
+        pauses: Pauses,
+    ) -> None:
+        self._broker = broker
+        self._subscription = subscription
+        self._intakes = intakes
+        self._pace = pace
+        self._pauses = pauses
+        self._receiver: Receiver | None = None
+        self._flight: Flight | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._beat_at = 0.0
+
+    async def subscribe(self) -> None:
+        """Join the group, without receiving yet."""
+        self._receiver = receiver = await self._broker.subscribe(self._subscription)
+        cumulative = self._broker.capabilities.acknowledgement is Acknowledgement.CUMULATIVE
+        self._flight = Flight(receiver, cumulative, self._intakes)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"dragoman {self._subscription.group}")
+
+    @property
+    def in_flight(self) -> int:
+        return 0 if self._flight is None else self._flight.count
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                if self._flight is None or self._receiver is None:
+                    await self.subscribe()
+                else:
+                    await self._round(self._receiver, self._flight)
+                failures = 0
+            except Exception as error:
+                failures += 1
+                self._report(error, failures)
+                if failures >= PATIENCE:
+                    await self._give_up_receiver()
+                if not await self._pauses(_rest(failures)):
+                    return
+
+    async def _round(self, receiver: Receiver, flight: Flight) -> None:
+        await flight.settle()
+        if flight.count:
+            await self._beat(receiver)
+        room = self._pace.window - flight.count
+        if room <= 0:
+            await flight.progress(BEAT)
+            return
+        messages = await receiver.receive(room, BUSY_WAIT if flight.count else IDLE_WAIT)
+        if messages:
+            flight.take(messages)
+            # The lanes go first: what they finish without waiting is acknowledged in the next round.
+            await asyncio.sleep(0)
+
+    async def _beat(self, receiver: Receiver) -> None:
+        now = time.monotonic()
+        if now - self._beat_at >= BEAT:
+            self._beat_at = now
+            await receiver.extend()
+
+    def _report(self, error: Exception, failures: int) -> None:
+        """Once in full, then as a short line."""
+        log.log(
+            logging.ERROR if failures == 1 else logging.WARNING,
+            "Receiving failed, it is tried again.",
+            exc_info=error if failures == 1 else None,
+            extra={
+                "group": self._subscription.group,
+                "channels": self._subscription.channels,
+                "error_code": code_of(error),
+                "failures": failures,
+            },
+        )
+
+    async def _give_up_receiver(self) -> None:
+        """What it had in flight is delivered again, so its handlers end here."""
+        receiver, flight = self._receiver, self._flight
+        self._receiver = self._flight = None
+        if flight is not None:
+            await flight.stop()
+        if receiver is not None:
+            with contextlib.suppress(Exception):
+                await receiver.close()
+
+    async def stop(self) -> None:
+        """Receive nothing more, let running handlers finish, acknowledge them, leave the group."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        receiver, flight = self._receiver, self._flight
+        if receiver is None or flight is None:
+            return
+        try:
+            await flight.drain(self._pace.drain_timeout, BEAT)
+        except Exception as error:
+            self._report(error, 1)
+            await flight.stop()
+        finally:
+            with contextlib.suppress(Exception):
+                await receiver.close()
+
+
+def _rest(failures: int) -> float:
+    return min(LONGEST_REST, 0.1 * 2.0 ** min(failures, 16)) * random.uniform(0.8, 1.2)

@@ -1,0 +1,191 @@
+"""Which endpoint takes a message: the one of exactly its contract version, or the newest compatible one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dragoman.client.burial import code_of
+from dragoman.client.contracts import Bound, Contracts, unframing
+from dragoman.client.delivery import Delivery, Route
+from dragoman.client.endpoint import Endpoint
+from dragoman.client.keyreading import KeyReader
+from dragoman.client.outcome import Handler, Outcome, again
+from dragoman.core.contract import Compatibility, ContractVersion
+from dragoman.core.errors import (
+    BrokerUnavailable,
+    DecodeError,
+    IncompatibleSchema,
+    MessageError,
+    NoEndpoint,
+    RegistryUnavailable,
+)
+from dragoman.core.message import Message
+from dragoman.schema.framing import HEADER_SIZE, unframe
+
+log = logging.getLogger("dragoman.client")
+
+REST = 2.0
+"""Seconds until a message comes again whose schema could not be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An endpoint with one of the classes that it takes. Without a class it takes every version."""
+
+    endpoint: Endpoint
+    handle: Handler
+    bound: Bound | None
+    read_key: Callable[[bytes | None], Any] | None
+
+    @property
+    def raw(self) -> bool:
+        """Whether it wants the frame as it came."""
+        return self.endpoint.payload.types == (bytes,)
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What becomes of messages that reach no endpoint."""
+
+    invalid: Callable[[Delivery, MessageError], Awaitable[Outcome]]
+    unroutable: Callable[[Delivery, Exception], Awaitable[Outcome]]
+
+
+class Dispatcher:
+    """All endpoints of one group on one channel."""
+
+    def __init__(
+        self,
+        channel: str,
+        group: str,
+        candidates: Sequence[Candidate],
+        contracts: Contracts,
+        failures: Failures,
+    ) -> None:
+        self._channel = channel
+        self._group = group
+        self._contracts = contracts
+        self._failures = failures
+        # The newest version is asked first; endpoints that take every version come last.
+        self._candidates = sorted(
+            candidates, key=lambda each: each.bound.version.version if each.bound else 0, reverse=True
+        )
+        self._routes: dict[bytes | None, Route] = {}
+        self._learning = asyncio.Lock()
+        raw = next((each for each in candidates if each.raw), None)
+        self._raw = None if raw is None else self._made(raw, lambda frame: frame, None)
+
+    def handle(self, message: Message) -> Awaitable[Outcome]:
+        """The hot path: one look at the frame's header, then the route of that schema."""
+        payload = message.payload
+        route = self._raw or self._routes.get(payload if payload is None else payload[:HEADER_SIZE])
+        if route is None or route.learn_key is not None:
+            return self._handle(message)
+        return route.handle(Delivery(message, route))
+
+    async def _handle(self, message: Message) -> Outcome:
+        try:
+            route = await self._route(message)
+            if route.learn_key is not None:
+                await route.learn_key(message.key)
+        except MessageError as error:
+            return await self._failures.invalid(self._lost(message), error)
+        except NoEndpoint as error:
+            return await self._failures.unroutable(self._lost(message), error)
+        except (RegistryUnavailable, BrokerUnavailable) as error:
+            log.warning(
+                "The schema of a message could not be asked for, it is delivered again.",
+                extra={"channel": message.channel, "error_code": code_of(error)},
+            )
+            return again(REST)
+        return await route.handle(Delivery(message, route))
+
+    async def _route(self, message: Message) -> Route:
+        header = None if message.payload is None else message.payload[:HEADER_SIZE]
+        route = self._routes.get(header)
+        if route is None:
+            async with self._learning:
+                route = self._routes.get(header)
+                if route is None:
+                    route = self._routes[header] = await self._learn(message.payload)
+        return route
+
+    async def _learn(self, frame: bytes | None) -> Route:
+        if frame is None:
+            return self._tombstone()
+        schema_id, _ = unframe(frame)
+        candidate, version = await self._choose(schema_id)
+        cls = candidate.bound.cls if candidate.bound else None
+        known = candidate.bound.known if candidate.bound else None
+        decode = await self._contracts.decoder(schema_id, cls, known)
+        return self._made(candidate, unframing(decode), version)
+
+    def _made(
+        self, candidate: Candidate, decode: Callable[[Any], Any], version: ContractVersion | None
+    ) -> Route:
+        endpoint = candidate.endpoint
+        learn = candidate.read_key.learn if isinstance(candidate.read_key, KeyReader) else None
+        return Route(endpoint.name, self._group, decode, candidate.handle, version, candidate.read_key, learn)
+
+    def _tombstone(self) -> Route:
+        for candidate in self._candidates:
+            if candidate.endpoint.payload.optional:
+                return self._made(candidate, lambda frame: None, None)
+        raise DecodeError(
+            "The message has no payload.",
+            code="message.tombstone",
+            next="An endpoint that takes tombstones annotates its payload as X | None.",
+            channel=self._channel,
+        )
+
+    async def _choose(self, schema_id: int) -> tuple[Candidate, ContractVersion | None]:
+        """Exactly this version, else by the contract's strategy, newest first, else any."""
+        for candidate in self._candidates:
+            if candidate.bound and candidate.bound.schema_id == schema_id:
+                return candidate, candidate.bound.version
+        await self._contracts.known(schema_id)
+        version = None
+        for candidate in self._candidates:
+            if candidate.bound is None:
+                return candidate, version
+            contract = candidate.bound.version.contract
+            version = await self._contracts.version_in(contract, schema_id)
+            if version is not None and await self._can_take(candidate.bound, version, schema_id):
+                return candidate, version
+        raise NoEndpoint(
+            f"No endpoint of the group takes the schema {schema_id}"
+            + (f", version {version.version} of {version.contract}." if version else "."),
+            next="Add an endpoint for it, or a version of the contract that can read it.",
+            channel=self._channel,
+            group=self._group,
+        )
+
+    async def _can_take(self, bound: Bound, writer: ContractVersion, schema_id: int) -> bool:
+        strategy = await self._contracts.compatibility(writer.contract)
+        if not promised(strategy, writer.version, bound.version.version):
+            return False
+        try:
+            await self._contracts.decoder(schema_id, bound.cls, bound.known)
+        except IncompatibleSchema:
+            return False
+        return True
+
+    def _lost(self, message: Message) -> Delivery:
+        """A delivery that has no endpoint, for its letter."""
+        route = Route("", self._group, lambda frame: frame, _nowhere)
+        return Delivery(message, route)
+
+
+def promised(strategy: Compatibility, writer: int, reader: int) -> bool:
+    """Whether the strategy lets this version read what that one wrote."""
+    if writer == reader:
+        return True
+    return strategy.backward if reader > writer else strategy.forward
+
+
+async def _nowhere(delivery: Delivery) -> Outcome:
+    return again()

@@ -1,0 +1,100 @@
+"""``@endpoint``: a function or method that is given the messages of a channel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dragoman.client.options import EndpointOptions
+from dragoman.client.outcome import Middleware
+from dragoman.client.parameters import Hints, Kind, Parameter, alternatives, hints_of, unwrapped
+from dragoman.core.channel import check_name
+from dragoman.schema.records import is_record
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MARK = "__dragoman_endpoint__"
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointMark:
+    """What ``@endpoint`` was told."""
+
+    channel: str
+    reply_to: str | None
+    group: str | None
+    options: EndpointOptions | None
+    middleware: tuple[Middleware, ...]
+    hints: Hints | None
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An endpoint in one client, with everything that it inherits from its controller and the client."""
+
+    name: str
+    channel: str
+    group: str
+    reply_to: str | None
+    reply: type | None
+    """The record class of the return value, which is the reply."""
+    options: EndpointOptions
+    middleware: tuple[Middleware, ...]
+    function: Callable[..., Any]
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def payload(self) -> Parameter:
+        return next(each for each in self.parameters if each.kind is Kind.PAYLOAD)
+
+    @property
+    def key(self) -> Parameter | None:
+        return next((each for each in self.parameters if each.kind is Kind.KEY), None)
+
+    @property
+    def reply_contract_channel(self) -> str:
+        """The channel under whose contract replies are written, wherever they are sent."""
+        return self.reply_to or f"{self.channel}.reply"
+
+
+def endpoint(
+    channel: str,
+    *,
+    reply_to: str | None = None,
+    group: str | None = None,
+    options: EndpointOptions | None = None,
+    middleware: Sequence[Middleware] = (),
+) -> Callable[[F], F]:
+    """Give this function the messages of a channel.
+
+    Its parameters say by their types what they want: a record class is the payload; see
+    ``dragoman.client.markers`` for the rest. A returned record is the reply. ``async def`` runs in the event
+    loop, plain ``def`` in a thread. ``group`` is for functions; methods have their controller's.
+    """
+    check_name(channel)
+    if reply_to is not None:
+        check_name(reply_to)
+    # A class or function body's own names are gone later, so they are looked up while it is being run.
+    inner = sys._getframe(1)
+    scopes = {**(inner.f_back.f_locals if inner.f_back else {}), **inner.f_locals}
+
+    def decorate(function: F) -> F:
+        mark = EndpointMark(channel, reply_to, group, options, tuple(middleware), hints_of(function, scopes))
+        setattr(function, _MARK, mark)
+        return function
+
+    return decorate
+
+
+def mark_of(function: object) -> EndpointMark | None:
+    found = getattr(function, _MARK, None)
+    return found if isinstance(found, EndpointMark) else None
+
+
+def reply_class(hints: Hints | None) -> type | None:
+    """The record class that a function returns, if it returns one."""
+    plain, _ = unwrapped((hints or {}).get("return"))
+    classes, _ = alternatives(plain)
+    return next((each for each in classes if is_record(each)), None)

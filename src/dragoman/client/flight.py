@@ -1,0 +1,206 @@
+"""What one receiver has delivered and what is not settled yet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from dragoman.client.burial import code_of
+from dragoman.client.lane import Intake, Lane, Place
+from dragoman.client.outcome import Outcome, again
+from dragoman.core.broker import Receiver
+from dragoman.core.errors import Revoked
+from dragoman.core.message import Message
+
+log = logging.getLogger("dragoman.client")
+
+LONGEST_REST = 30.0
+
+
+class Flight:
+    """Takes deliveries, has them handled, and settles them with the receiver when the loop says so.
+
+    ``count`` is how many are in flight. Handlers run in lanes, each lane a task while it has work, so that a
+    handler which never waits costs no task of its own.
+    """
+
+    def __init__(self, receiver: Receiver, cumulative: bool, intakes: Mapping[str, Intake]) -> None:
+        self.count = 0
+        self._receiver = receiver
+        self._cumulative = cumulative
+        self._intakes = intakes
+        self._places: dict[tuple[str, int | None], Place] = {}
+        self._done: list[Message] = []
+        self._finished: set[Place] = set()
+        self._returned: list[tuple[Message, float]] = []
+        self._progress: asyncio.Future[None] | None = None
+
+    def take(self, messages: Sequence[Message]) -> None:
+        places = self._places
+        for message in messages:
+            place = places.get((message.channel, message.partition))
+            if place is None:
+                place = Place(self._intakes[message.channel], self._cumulative)
+                places[message.channel, message.partition] = place
+            place.intake.counters.received += 1
+            if place.accepts(message):
+                self.count += 1
+                lane = place.lane_of(message)
+                lane.queue.append(message)
+                if lane.task is None:
+                    lane.task = asyncio.create_task(self._work(place, lane))
+
+    async def _work(self, place: Place, lane: Lane) -> None:
+        queue, handle, lost = lane.queue, place.intake.handle, self._receiver.lost
+        try:
+            while queue:
+                message = queue.popleft()
+                if lost(message):
+                    self._forget(place, message)
+                    continue
+                try:
+                    outcome = await handle(message)
+                except Exception as error:
+                    outcome = _kept(message, error)
+                if outcome.acknowledge:
+                    self._finish(place, message)
+                else:
+                    self._give_back(place, message, outcome.delay)
+        finally:
+            lane.task = None
+            self._tell_progress()
+
+    def _finish(self, place: Place, message: Message) -> None:
+        if place.watermark is None:
+            self._done.append(message)
+            self.count -= 1
+        elif place.watermark.finish(message, message.offset or 0):
+            self._finished.add(place)
+            self.count -= 1
+        if self._progress is not None:
+            self._tell_progress()
+
+    def _forget(self, place: Place, message: Message) -> None:
+        place.intake.counters.revoked += 1
+        if place.watermark is None or place.watermark.forget(message.offset or 0):
+            self.count -= 1
+            if place.watermark is not None:
+                self._finished.add(place)
+
+    def _give_back(self, place: Place, message: Message, delay: float) -> None:
+        if place.watermark is None:
+            self.count -= 1
+        elif place.watermark.holds(message.offset or 0):
+            self.count -= place.give_back(message.offset or 0)
+        else:
+            return
+        place.intake.counters.returned += 1
+        self._returned.append((message, delay))
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        waiter, self._progress = self._progress, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def progress(self, timeout: float) -> None:
+        """Wait until something is finished."""
+        self._progress = asyncio.get_running_loop().create_future()
+        await asyncio.wait((self._progress,), timeout=timeout)
+
+    async def settle(self) -> None:
+        """Acknowledge what is finished, give back what is not. What fails is kept for the next time."""
+        if self._finished or self._done:
+            await self._acknowledge()
+        if self._returned:
+            await self._release()
+
+    async def _acknowledge(self) -> None:
+        done, self._done = self._done, []
+        marks: list[tuple[Place, Message]] = []
+        for place in self._finished:
+            mark = None if place.watermark is None else place.watermark.collect()
+            if mark is not None:
+                marks.append((place, mark))
+        self._finished.clear()
+        batch = [*done, *(mark for _, mark in marks)]
+        if not batch:
+            return
+        try:
+            await self._receiver.acknowledge(batch)
+        except Revoked as error:
+            log.info("Some deliveries were taken over by another member.", extra=dict(error.where))
+        except BaseException:
+            self._done = done + self._done
+            for place, mark in marks:
+                if place.watermark is not None:
+                    place.watermark.restore(mark)
+                    self._finished.add(place)
+            raise
+
+    async def _release(self) -> None:
+        while self._returned:
+            message, delay = self._returned[0]
+            with contextlib.suppress(Revoked):
+                await self._receiver.release([message], delay)
+            self._returned.pop(0)
+            place = self._places[message.channel, message.partition]
+            waiting = [
+                other.offset or 0
+                for other, _ in self._returned
+                if (other.channel, other.partition) == (message.channel, message.partition)
+            ]
+            place.given_back = min(waiting, default=None)
+
+    async def drain(self, timeout: float, beat: float) -> None:
+        """Start nothing more, wait for running handlers, end those that take too long, settle.
+
+        Queued messages stay unacknowledged: the broker gives them to another member.
+        """
+        for lane in self._lanes():
+            lane.queue.clear()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        while (running := self._running()) and loop.time() < deadline:
+            await asyncio.wait(running, timeout=min(beat, deadline - loop.time()))
+            await self.settle()
+            if self._running():
+                await self._receiver.extend()
+        await self.stop()
+        await self.settle()
+
+    async def stop(self) -> None:
+        """End all handlers at once. Their messages stay unacknowledged."""
+        for lane in self._lanes():
+            lane.queue.clear()
+        running = self._running()
+        for task in running:
+            task.cancel()
+        if running:
+            log.warning("Handlers were ended before they had finished.", extra={"handlers": len(running)})
+            await asyncio.wait(running)
+
+    def _lanes(self) -> Iterable[Lane]:
+        return (lane for place in self._places.values() for lane in place.lanes)
+
+    def _running(self) -> list[asyncio.Task[None]]:
+        return [lane.task for lane in self._lanes() if lane.task is not None]
+
+
+def _kept(message: Message, error: Exception) -> Outcome:
+    """Nobody could deal with the failure, so the message stays unacknowledged and comes again."""
+    delay = min(LONGEST_REST, 0.1 * 2.0 ** min(message.attempt, 16))
+    log.error(
+        "A message stays unacknowledged and is delivered again.",
+        exc_info=error,
+        extra={
+            "channel": message.channel,
+            "partition": message.partition,
+            "offset": message.offset,
+            "error_code": code_of(error),
+            "delay": delay,
+        },
+    )
+    return again(delay)

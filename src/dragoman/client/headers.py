@@ -1,0 +1,71 @@
+"""The headers that messages carry, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dragoman.core.message import Headers
+
+CORRELATION_ID = "correlation-id"
+REPLY_TO = "reply-to"
+"""The return address: the channel where the sender waits for the reply."""
+EXPIRES_AT = "expires-at"
+"""Milliseconds since the epoch, as text."""
+
+ORIGINAL_CHANNEL = "dragoman-original-channel"
+ORIGINAL_PARTITION = "dragoman-original-partition"
+ORIGINAL_OFFSET = "dragoman-original-offset"
+ORIGINAL_TIMESTAMP = "dragoman-original-timestamp"
+CONTRACT = "dragoman-contract"
+CONTRACT_VERSION = "dragoman-contract-version"
+GROUP = "dragoman-group"
+ENDPOINT = "dragoman-endpoint"
+ERROR_CODE = "dragoman-error-code"
+ERROR_TYPE = "dragoman-error-type"
+ERROR_MESSAGE = "dragoman-error-message"
+ATTEMPTS = "dragoman-attempts"
+"""Calls of the handler in the last delivery."""
+DELIVERIES = "dragoman-deliveries"
+FIRST_FAILED_AT = "dragoman-first-failed-at"
+FAILED_AT = "dragoman-failed-at"
+REPLAYS = "dragoman-replays"
+"""How often the message went back from the dead letters."""
+SETTLED = "dragoman-settled"
+"""On a marker in a dead-letter channel: partition:offset of the letter that is dealt with."""
+SETTLED_AS = "dragoman-settled-as"
+
+CAUSE = frozenset(
+    {
+        ORIGINAL_CHANNEL,
+        ORIGINAL_PARTITION,
+        ORIGINAL_OFFSET,
+        ORIGINAL_TIMESTAMP,
+        CONTRACT,
+        CONTRACT_VERSION,
+        GROUP,
+        ENDPOINT,
+        ERROR_CODE,
+        ERROR_TYPE,
+        ERROR_MESSAGE,
+        ATTEMPTS,
+        DELIVERIES,
+        FIRST_FAILED_AT,
+        FAILED_AT,
+    }
+)
+"""What is added to a message that becomes a dead letter or an invalid message."""
+
+GivenHeaders = Mapping[str, str | bytes] | Headers
+
+
+def headers_of(given: GivenHeaders | None) -> Headers:
+    """Headers as a caller may write them, as pairs of bytes."""
+    if not given:
+        return ()
+    pairs = given.items() if isinstance(given, Mapping) else given
+    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+
+
+def text_of(value: bytes | None) -> str:
+    """A header for people: what is not text is shown with marks, never an error."""
+    return "" if value is None else value.decode("utf-8", "replace")

@@ -1,0 +1,124 @@
+"""Calling an endpoint: its arguments from the delivery, its return value to the reply."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from dragoman.client import markers
+from dragoman.client.delivery import Delivery
+from dragoman.client.endpoint import Endpoint
+from dragoman.client.outcome import DONE, Handler, Outcome
+from dragoman.client.parameters import Kind, Parameter
+from dragoman.core.errors import ClientError
+from dragoman.core.message import Message
+
+Reply = Callable[[Delivery, Any], Awaitable[None]]
+Call = Callable[[Delivery], Awaitable[Any]]
+
+
+def invocation(
+    endpoint: Endpoint, given: Mapping[str, Any], executor: Executor, reply: Reply | None
+) -> Handler:
+    """The innermost handler. ``given`` are the injected arguments, by parameter."""
+    call = _call(endpoint, given, executor)
+
+    async def invoke(delivery: Delivery) -> Outcome:
+        try:
+            await call(delivery)
+        except asyncio.CancelledError as error:
+            raise _own(error) from error
+        return DONE
+
+    async def invoke_and_reply(delivery: Delivery) -> Outcome:
+        try:
+            result = await call(delivery)
+        except asyncio.CancelledError as error:
+            raise _own(error) from error
+        if result is not None and reply is not None:
+            await reply(delivery, result)
+        return DONE
+
+    return invoke if reply is None else invoke_and_reply
+
+
+def _own(error: asyncio.CancelledError) -> BaseException:
+    """Something inside the handler was cancelled, not the handler itself: that is a failure like others."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        return error
+    return ClientError(
+        "The handler ended by a cancellation of its own.",
+        code="client.handler-cancelled",
+        next="Catch CancelledError where the handler awaits a task that may be cancelled.",
+    )
+
+
+def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> Call:
+    function = endpoint.function
+    if not inspect.iscoroutinefunction(function):
+        function = _threaded(function, executor)
+    if [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:
+        return lambda delivery: function(delivery.value)
+    getters = [_getter(each, given) for each in endpoint.parameters]
+    return lambda delivery: function(*[get(delivery) for get in getters])
+
+
+def _threaded(function: Callable[..., Any], executor: Executor) -> Callable[..., Awaitable[Any]]:
+    def call(*arguments: Any) -> Awaitable[Any]:
+        context = contextvars.copy_context()
+        work = partial(context.run, function, *arguments)
+        return asyncio.get_running_loop().run_in_executor(executor, work)
+
+    return call
+
+
+def _getter(parameter: Parameter, given: Mapping[str, Any]) -> Callable[[Delivery], Any]:
+    match parameter.kind:
+        case Kind.PAYLOAD:
+            return lambda delivery: delivery.value
+        case Kind.KEY:
+            return lambda delivery: delivery.key
+        case Kind.HEADERS:
+            return _tuple_of_headers if parameter.types == (tuple,) else _dict_of_headers
+        case Kind.METADATA:
+            return metadata
+        case Kind.MESSAGE:
+            return _message
+        case Kind.PRODUCER | Kind.CLIENT:
+            value = given[parameter.name]
+            return lambda delivery: value
+
+
+def metadata(delivery: Delivery) -> markers.Metadata:
+    message, route = delivery.message, delivery.route
+    version = route.version
+    return markers.Metadata(
+        message.channel,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        message.attempt,
+        route.endpoint,
+        route.group,
+        None if version is None else version.contract,
+        None if version is None else version.version,
+        None if version is None else version.schema.id,
+    )
+
+
+def _message(delivery: Delivery) -> Message:
+    return delivery.message
+
+
+def _dict_of_headers(delivery: Delivery) -> dict[str, bytes]:
+    return dict(delivery.message.headers)
+
+
+def _tuple_of_headers(delivery: Delivery) -> tuple[tuple[str, bytes], ...]:
+    return delivery.message.headers

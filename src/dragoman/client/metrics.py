@@ -1,0 +1,46 @@
+"""What the client has done, in plain numbers that anyone may read at any time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(slots=True)
+class ChannelMetrics:
+    received: int = 0
+    handled: int = 0
+    failed: int = 0
+    """Calls of handlers that raised."""
+    retried: int = 0
+    dead: int = 0
+    invalid: int = 0
+    expired: int = 0
+    returned: int = 0
+    """Given back to the broker, to be delivered again."""
+    revoked: int = 0
+    """Taken away by the broker before they were done with."""
+    replied: int = 0
+    published: int = 0
+
+
+@dataclass(slots=True)
+class Metrics:
+    """Counters per channel since the client started."""
+
+    channels: dict[str, ChannelMetrics] = field(default_factory=dict)
+
+    def of(self, channel: str) -> ChannelMetrics:
+        found = self.channels.get(channel)
+        if found is None:
+            found = self.channels[channel] = ChannelMetrics()
+        return found
+
+    def total(self, name: str) -> int:
+        """The sum of one counter over all channels."""
+        return sum(getattr(each, name) for each in self.channels.values())
+
+    def snapshot(self) -> dict[str, dict[str, int]]:
+        return {
+            channel: {each.name: getattr(counters, each.name) for each in fields(counters)}
+            for channel, counters in sorted(self.channels.items())
+        }

@@ -1,0 +1,60 @@
+"""Messages whose handler fails for good go to the dead-letter channel, with the cause."""
+
+from __future__ import annotations
+
+import logging
+
+from dragoman.client.burial import Bury, code_of
+from dragoman.client.delivery import Delivery
+from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.options import RetryOptions
+from dragoman.client.outcome import DONE, Handler, Middleware, Outcome, again
+from dragoman.core.errors import ClientError
+
+log = logging.getLogger("dragoman.client")
+
+
+def dead_letter(channel: str, deliveries: int | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
+    """If the letter cannot be sent, that error goes on, and the message stays unacknowledged."""
+
+    async def handle(delivery: Delivery, next: Handler) -> Outcome:
+        try:
+            if deliveries is not None and delivery.message.attempt > deliveries:
+                raise _given_up(delivery)
+            return await next(delivery)
+        except Exception as error:
+            await bury(delivery, channel, error)
+            counters.dead += 1
+            log.error(
+                "A message is now a dead letter.",
+                exc_info=error,
+                extra=delivery.place() | {"dead_letter_channel": channel, "error_code": code_of(error)},
+            )
+            return DONE
+
+    return handle
+
+
+def keep(options: RetryOptions, counters: ChannelMetrics) -> Middleware:
+    """Without a dead-letter channel: the broker delivers the message again, later and later."""
+
+    async def handle(delivery: Delivery, next: Handler) -> Outcome:
+        try:
+            return await next(delivery)
+        except Exception as error:
+            log.error(
+                "A message could not be handled and is delivered again.",
+                exc_info=error,
+                extra=delivery.place() | {"error_code": code_of(error)},
+            )
+            return again(options.pause(options.attempts + delivery.message.attempt))
+
+    return handle
+
+
+def _given_up(delivery: Delivery) -> ClientError:
+    return ClientError(
+        f"The broker delivered the message {delivery.message.attempt} times, and it was never finished.",
+        code="client.too-many-deliveries",
+        next="Does handling it end the process? Replay it once that is cured.",
+    )

@@ -1,0 +1,48 @@
+"""Messages whose time has passed go to the dead letters, not to handlers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable
+
+from dragoman.client.burial import Bury
+from dragoman.client.delivery import Delivery
+from dragoman.client.headers import EXPIRES_AT
+from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.outcome import DONE, Handler, Middleware, Outcome
+from dragoman.core.errors import MessageExpired
+from dragoman.core.message import Headers, header
+
+log = logging.getLogger("dragoman.client")
+
+
+def expiry(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
+    """Without a dead-letter channel an expired message is only recorded in the log."""
+
+    def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
+        headers = delivery.message.headers
+        if not headers:
+            return next(delivery)
+        expires = expires_at(headers)
+        if expires is None or expires > time.time() * 1000:
+            return next(delivery)
+        return expire(delivery, expires)
+
+    async def expire(delivery: Delivery, expires: int) -> Outcome:
+        error = MessageExpired("Its time had passed before it was handled.", expires_at=expires)
+        if channel is not None:
+            await bury(delivery, channel, error)
+        counters.expired += 1
+        log.info("A message has expired.", extra=delivery.place() | {"error_code": error.code})
+        return DONE
+
+    return handle
+
+
+def expires_at(headers: Headers) -> int | None:
+    """Milliseconds since the epoch. A header that is not a number does not count."""
+    value = header(headers, EXPIRES_AT)
+    if value is None or len(value) > 19 or not value.isdigit():
+        return None
+    return int(value)

@@ -1,0 +1,116 @@
+"""A producer: one record class to one channel, its encoder compiled, its schema id known."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from dragoman.client.contracts import Bound, Contracts
+from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
+from dragoman.client.keys import plain_key
+from dragoman.client.metrics import ChannelMetrics
+from dragoman.core.broker import Broker
+from dragoman.core.errors import EncodeError
+from dragoman.core.message import Message, Position, with_headers
+from dragoman.schema.records import is_record
+
+T = TypeVar("T")
+
+
+class Producer(Generic[T]):
+    """Publishes values of one class to one channel. Safe for many tasks of one event loop.
+
+    Nothing is asked of the registry any more: only the key of a class not seen before needs it.
+    """
+
+    __slots__ = ("_bound", "_broker", "_contracts", "_counters", "_encode", "_key_encoders", "channel")
+
+    def __init__(
+        self, channel: str, bound: Bound, broker: Broker, contracts: Contracts, counters: ChannelMetrics
+    ) -> None:
+        self.channel = channel
+        self._bound = bound
+        self._encode = bound.encode
+        self._broker = broker
+        self._contracts = contracts
+        self._counters = counters
+        self._key_encoders: dict[type, Callable[[Any], bytes]] = {}
+
+    @property
+    def schema_id(self) -> int:
+        return self._bound.schema_id
+
+    async def publish(
+        self,
+        value: T | None,
+        *,
+        key: Any = None,
+        headers: GivenHeaders | None = None,
+        partition: int | None = None,
+        delay: float = 0.0,
+        expires_in: float | None = None,
+    ) -> Position | None:
+        """Validate, encode, frame and publish; returns once the broker has it.
+
+        ``key`` is ``str``, ``bytes``, ``int`` or a record. ``value`` ``None`` is a tombstone. ``delay`` and
+        ``expires_in`` are in seconds. Raises ``EncodeError``, ``ConstraintViolated``, ``BrokerError``.
+        """
+        raw_key = plain_key(key) if key is None or not is_record(type(key)) else await self._key(key)
+        pairs = headers_of(headers) if headers else ()
+        if expires_in is not None:
+            expires = str(int((time.time() + expires_in) * 1000)).encode()
+            pairs = with_headers(pairs, (EXPIRES_AT, expires))
+        payload = None if value is None else self._encode(value)
+        positions = await self._broker.publish(
+            (Message(self.channel, payload, raw_key, pairs, partition),), delay
+        )
+        self._counters.published += 1
+        return positions[0]
+
+    async def publish_many(
+        self,
+        values: Iterable[T],
+        *,
+        key: Callable[[T], Any] | None = None,
+        headers: GivenHeaders | None = None,
+        partition: int | None = None,
+        delay: float = 0.0,
+    ) -> Sequence[Position | None]:
+        """Publish in order and in one go. All values are encoded first: a bad one stops all of them."""
+        channel, encode, pairs = self.channel, self._encode, headers_of(headers)
+        if key is None:
+            messages = [Message(channel, encode(value), None, pairs, partition) for value in values]
+        else:
+            messages = [
+                Message(channel, encode(value), await self._raw_key(key(value)), pairs, partition)
+                for value in values
+            ]
+        positions = await self._broker.publish(messages, delay)
+        self._counters.published += len(messages)
+        return positions
+
+    async def _raw_key(self, key: Any) -> bytes | None:
+        if type(key) is str:
+            return key.encode()
+        return await self._key(key) if is_record(type(key)) else plain_key(key)
+
+    async def _key(self, key: Any) -> bytes:
+        """A record as key, under the channel's key contract."""
+        encode = self._key_encoders.get(type(key))
+        if encode is None:
+            bound = await self._contracts.bind(self.channel, type(key), key=True)
+            encode = self._key_encoders[type(key)] = bound.encode
+        return encode(key)
+
+
+def require_record(channel: str, value: object) -> type:
+    """The class of a value that is to be published."""
+    if is_record(type(value)):
+        return type(value)
+    raise EncodeError(
+        f"{type(value).__qualname__} is not a record class.",
+        code="message.encode.class",
+        next="Decorate the class with @record, or publish a dataclass, pydantic model or msgspec struct.",
+        channel=channel,
+    )

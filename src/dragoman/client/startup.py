@@ -1,0 +1,156 @@
+"""Before the first message: every channel, contract and schema checked, every problem told at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from dragoman.client.contracts import Contracts
+from dragoman.client.controller import Controller
+from dragoman.client.endpoint import Endpoint
+from dragoman.client.options import ClientOptions
+from dragoman.client.parameters import Kind
+from dragoman.core.broker import Broker
+from dragoman.core.channel import Channel
+from dragoman.core.errors import (
+    ChannelNotFound,
+    ConfigurationError,
+    DragomanError,
+    NotFound,
+    StartupError,
+    Unsupported,
+)
+from dragoman.schema.records import is_record
+
+
+class Checks:
+    """Gathers problems, each with the place where it was met."""
+
+    def __init__(self, broker: Broker, contracts: Contracts, options: ClientOptions) -> None:
+        self._broker = broker
+        self._contracts = contracts
+        self._options = options
+        self._problems: dict[str, None] = {}
+        self._channels: set[str] = set()
+
+    def problem(self, place: str, error: DragomanError) -> None:
+        self._problems[f"{place}: {error}"] = None
+
+    def finish(self) -> None:
+        """Raise ``StartupError`` if there was any problem."""
+        if self._problems:
+            many = len(self._problems)
+            found = "".join(f"\n  - {problem}" for problem in self._problems)
+            raise StartupError(
+                f"{many} problem{'s keep' if many > 1 else ' keeps'} the client from starting:{found}"
+            )
+
+    async def all(self, controllers: Sequence[Controller]) -> None:
+        endpoints = [endpoint for controller in controllers for endpoint in controller.endpoints]
+        for controller in controllers:
+            for wish in controller.wishes:
+                if wish.kind is Kind.PRODUCER:
+                    await self._channel(controller.name, wish.channel)
+                    await self._contract(controller.name, wish.channel, wish.types[0])
+        for endpoint in endpoints:
+            await self._endpoint(endpoint)
+        for one, other in combinations(endpoints, 2):
+            if (one.group, one.channel) == (other.group, other.channel):
+                self._together(one, other)
+
+    async def _endpoint(self, endpoint: Endpoint) -> None:
+        name, options = endpoint.name, endpoint.options
+        await self._channel(name, endpoint.channel)
+        for aside in {
+            options.dead_letter_channel(endpoint.channel),
+            options.invalid_channel(endpoint.channel),
+        }:
+            if aside is not None:
+                await self._channel(name, aside, partitions=1)
+        for parameter in endpoint.parameters:
+            if parameter.kind is Kind.PRODUCER:
+                await self._channel(name, parameter.channel)
+                await self._contract(name, parameter.channel, parameter.types[0])
+            elif parameter.kind in (Kind.PAYLOAD, Kind.KEY):
+                for cls in filter(is_record, parameter.types):
+                    await self._contract(name, endpoint.channel, cls, key=parameter.kind is Kind.KEY)
+        if endpoint.reply_to is not None:
+            await self._channel(name, endpoint.reply_to)
+        if endpoint.reply is not None:
+            await self._contract(name, endpoint.reply_contract_channel, endpoint.reply)
+        elif endpoint.reply_to is not None:
+            self.problem(
+                name,
+                ConfigurationError(
+                    f"It replies to {endpoint.reply_to!r} but returns no record.",
+                    next="Annotate the return value with the reply's class.",
+                ),
+            )
+        if options.deliveries is not None and not self._broker.capabilities.delivery_count:
+            self.problem(
+                name,
+                Unsupported(
+                    "The broker does not count deliveries.", next="Leave the option 'deliveries' out."
+                ),
+            )
+
+    async def _channel(self, place: str, channel: str, partitions: int | None = None) -> None:
+        if channel in self._channels:
+            return
+        try:
+            if self._options.auto_register_channels:
+                await self._broker.create(Channel(channel, partitions or self._options.partitions))
+            else:
+                await self._broker.describe(channel)
+            self._channels.add(channel)
+        except ChannelNotFound:
+            self.problem(
+                place,
+                ChannelNotFound(
+                    f"There is no channel {channel!r}.",
+                    next=f"Run: dragoman channel create {channel}; or set auto_register_channels.",
+                ),
+            )
+        except DragomanError as error:
+            self.problem(place, error)
+
+    async def _contract(self, place: str, channel: str, cls: type, *, key: bool = False) -> None:
+        try:
+            await self._contracts.bind(channel, cls, key=key)
+        except NotFound as error:
+            contract = self._contracts.contract_name(channel, cls, key=key)
+            self.problem(
+                place,
+                NotFound(
+                    f"The contract {contract!r} has no version with the schema of {cls.__qualname__}.",
+                    next="Register it with: dragoman registry register; or set auto_register_schemas.",
+                    code=error.code,
+                ),
+            )
+        except DragomanError as error:
+            self.problem(place, error)
+
+    def _together(self, one: Endpoint, other: Endpoint) -> None:
+        """Two endpoints share what they are given, so they must not want the same, or want it differently."""
+        shared = [cls for cls in one.payload.types if cls in other.payload.types]
+        raw = bytes in (*one.payload.types, *other.payload.types)
+        differing = [
+            name
+            for name in ("concurrency", "start")
+            if getattr(one.options, name) != getattr(other.options, name)
+        ]
+        if shared or raw:
+            what = "the same messages" if shared else "every message as bytes"
+            self._conflict(one, other, f"both take {what}", "Give one of them another group.")
+        if differing:
+            self._conflict(one, other, f"differ in {_listed(differing)}", "Give both the same options.")
+
+    def _conflict(self, one: Endpoint, other: Endpoint, what: str, next: str) -> None:
+        error = ConfigurationError(
+            f"They share channel and group, and {what}.", next=next, channel=one.channel, group=one.group
+        )
+        self.problem(f"{one.name} and {other.name}", error)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(f"{name!r}" for name in names)

@@ -1,0 +1,99 @@
+"""Which message of a partition may be acknowledged when that acknowledges all before it, too."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dragoman.core.message import Message
+
+
+class Watermark:
+    """The messages of one partition in flight, and how far they are all finished.
+
+    Messages mostly arrive in order of offset, but one that was given back may come between later ones.
+    Nothing is ever acknowledged past an unfinished message.
+    """
+
+    __slots__ = ("_finished", "_mark", "_open", "_order")
+
+    def __init__(self) -> None:
+        self._order: deque[int] = deque()
+        self._open: set[int] = set()
+        self._finished: dict[int, Message] = {}
+        self._mark: Message | None = None
+
+    def __len__(self) -> int:
+        """How many are unfinished."""
+        return len(self._open)
+
+    def holds(self, offset: int) -> bool:
+        """Whether this message is in flight and unfinished."""
+        return offset in self._open
+
+    def take(self, offset: int) -> bool:
+        """Note a message; ``False`` if it is in flight already, or finished and waits for others."""
+        if offset in self._open or offset in self._finished:
+            return False
+        order = self._order
+        if order and offset < order[-1]:
+            self._order = deque(sorted((*order, offset)))
+        else:
+            order.append(offset)
+        self._open.add(offset)
+        return True
+
+    def finish(self, message: Message, offset: int) -> bool:
+        """Note that it is done with; ``False`` if it was given back or forgotten meanwhile."""
+        if offset not in self._open:
+            return False
+        self._open.remove(offset)
+        order = self._order
+        if order[0] != offset:
+            self._finished[offset] = message
+            return True
+        order.popleft()
+        mark = message
+        finished = self._finished
+        while order and order[0] in finished:
+            mark = finished.pop(order.popleft())
+        self._raise(mark)
+        return True
+
+    def _raise(self, mark: Message) -> None:
+        if self._mark is None or (self._mark.offset or 0) < (mark.offset or 0):
+            self._mark = mark
+
+    def forget(self, offset: int) -> bool:
+        """It is not ours any more. Those after it must not wait for it."""
+        if offset not in self._open:
+            return False
+        self._open.remove(offset)
+        self._order.remove(offset)
+        self._advance()
+        return True
+
+    def cut(self, offset: int) -> int:
+        """This one and all later ones are given back; how many of them were unfinished."""
+        before = len(self._open)
+        self._order = deque(each for each in self._order if each < offset)
+        self._open = {each for each in self._open if each < offset}
+        self._finished = {each: message for each, message in self._finished.items() if each < offset}
+        if self._mark is not None and (self._mark.offset or 0) >= offset:
+            self._mark = None
+        return before - len(self._open)
+
+    def _advance(self) -> None:
+        while self._order and self._order[0] in self._finished:
+            self._raise(self._finished.pop(self._order.popleft()))
+
+    def collect(self) -> Message | None:
+        """The message to acknowledge now, once. Held back while an earlier one has come again."""
+        mark = self._mark
+        if mark is None or (self._order and self._order[0] < (mark.offset or 0)):
+            return None
+        self._mark = None
+        return mark
+
+    def restore(self, mark: Message) -> None:
+        """The acknowledgement did not get through: it is due again, unless a later one is."""
+        self._raise(mark)
