@@ -28,6 +28,10 @@ class UniqueViolation(Exception):
     """An INSERT or UPDATE broke a unique constraint. The transaction is over."""
 
 
+class TransactionConflict(Exception):
+    """The database ended the transaction in favour of another. Doing it again may succeed."""
+
+
 class Database(Protocol):
     """Safe for many threads. Built from a URL: ``load(DATABASES, scheme)(url)``."""
 
@@ -38,7 +42,8 @@ class Database(Protocol):
     def transaction(self, *, write: bool = True) -> AbstractContextManager[Transaction]:
         """Serialised against other writers where the dialect needs it; committed at a clean exit.
 
-        Raises ``UniqueViolation``, ``RegistryUnavailable`` when the database cannot be reached.
+        Raises ``UniqueViolation``, ``TransactionConflict``, and ``RegistryUnavailable`` when the database
+        cannot be reached.
         """
 
     def close(self) -> None: ...

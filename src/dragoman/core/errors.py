@@ -37,6 +37,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from dragoman.core.contract import Incompatibility
+
 
 class DragomanError(Exception):
     """The root. ``code`` is stable, ``where`` names the place, ``next`` says what to do about it."""
@@ -85,6 +87,8 @@ class InvalidSchema(SchemaError):
 
 class IncompatibleSchema(SchemaError):
     code = "schema.incompatible"
+    reasons: tuple[Incompatibility, ...] = ()
+    """Each reason by itself, where the checker told them."""
 
 
 class RegistryError(DragomanError):

@@ -1,0 +1,73 @@
+"""Who may do what: roles per contract prefix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from dragoman.core.errors import ConfigurationError, Forbidden
+from dragoman.registry.name import ContractName
+
+
+class Role(IntEnum):
+    """Each includes the ones before it."""
+
+    READ = 1
+    WRITE = 2
+    """Register, check, bind, and hide versions."""
+    ADMIN = 3
+    """Settings, modes, permanent deletion, keys, history of all."""
+
+    @classmethod
+    def named(cls, text: str) -> Role:
+        try:
+            return cls[text.upper()]
+        except KeyError:
+            raise ConfigurationError(
+                f"{text!r} is not a role.",
+                code="registry.invalid.role",
+                next="There are read, write and admin.",
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role for all contracts whose name starts with the prefix; an empty prefix means all there are."""
+
+    role: Role
+    prefix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Grant:
+        """``read``, or ``write:orders-`` for a prefix."""
+        role, _, prefix = text.partition(":")
+        return cls(Role.named(role), prefix)
+
+    def __str__(self) -> str:
+        role = self.role.name.lower()
+        return f"{role}:{self.prefix}" if self.prefix else role
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody who was recognised, with what was granted."""
+
+    name: str
+    grants: tuple[Grant, ...]
+
+    def may(self, role: Role, contract: ContractName | str | None = None) -> bool:
+        """Without a contract: whether the role is held for all contracts there are."""
+        name = "" if contract is None else str(contract)
+        return any(grant.role >= role and name.startswith(grant.prefix) for grant in self.grants)
+
+    def require(self, role: Role, contract: ContractName | str | None = None) -> None:
+        if not self.may(role, contract):
+            place = "all contracts" if contract is None else f"'{contract}'"
+            raise Forbidden(
+                f"{self.name} lacks the role {role.name.lower()} for {place}.",
+                next="Ask an administrator for a key with that role.",
+            )
+
+
+EVERYBODY = Principal("anonymous", (Grant(Role.ADMIN),))
+"""Whoever comes, on a server that asks for no credentials."""

@@ -1,0 +1,129 @@
+"""The whole application: credentials, hot reads, observation, routes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.core.errors import DragomanError
+from dragoman.registry.http import contracts, operation
+from dragoman.registry.http.answers import error_answer, json_answer, subject_error
+from dragoman.registry.http.follow import Follower
+from dragoman.registry.http.gate import Authenticate, Gate
+from dragoman.registry.http.hot import HotAnswers, HotPath
+from dragoman.registry.http.metrics import Metrics
+from dragoman.registry.http.state import State
+from dragoman.registry.service import RegistryService
+
+log = logging.getLogger("dragoman.registry")
+
+_OWN_API = ("/contracts", "/channels", "/keys", "/history", "/schemas/")
+_SUBJECT_SCHEMAS = ("/schemas/ids", "/schemas/guids", "/schemas/types")
+
+
+def build(
+    service: RegistryService,
+    *,
+    authenticate: Authenticate | None = None,
+    short_conflict_code: bool = False,
+) -> ASGIApp:
+    """The registry as an ASGI application."""
+    metrics = Metrics()
+    state = State(service, service.engine.limits, metrics, short_conflict_code)
+    answers = HotAnswers()
+    service.engine.on_change(answers.forget)
+    inner = Starlette(
+        routes=[*operation.ROUTES, *contracts.ROUTES],
+        exception_handlers={DragomanError: _refuse, HTTPException: _plain_error, Exception: _fail},
+        lifespan=_lifespan(state, answers),
+    )
+    inner.state.registry = state
+    return Gate(HotPath(Observed(inner, metrics), answers, metrics), authenticate)
+
+
+def _lifespan(state: State, answers: HotAnswers) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        follower = Follower(state.service.engine, answers)
+        following = asyncio.create_task(follower.run())
+        state.ready = True
+        try:
+            yield
+        finally:
+            state.ready = False
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+
+    return lifespan
+
+
+class Observed:
+    """Counts and logs each request, and keeps quoted slashes inside names away from the router."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 500
+
+        async def listen(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        scope["path"] = scope["raw_path"].decode("latin-1")
+        try:
+            await self._app(scope, receive, listen)
+        finally:
+            seconds = time.perf_counter() - started
+            self._metrics.observe(scope["method"], status, seconds)
+            log.info(
+                "request",
+                extra={
+                    "method": scope["method"],
+                    "path": scope["path"],
+                    "status": status,
+                    "milliseconds": round(seconds * 1000, 2),
+                    "by": scope["dragoman.principal"].name,
+                },
+            )
+
+
+def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, DragomanError)
+    if _speaks_contracts(request):
+        return error_answer(error)
+    short = request.app.state.registry.short_conflict_code
+    return subject_error(error, short_conflict_code=short)
+
+
+def _plain_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = error.status_code
+    return json_answer({"error_code": status, "message": f"HTTP {status} {error.detail}"}, status)
+
+
+def _fail(request: Request, error: Exception) -> Response:
+    log.error("request failed", exc_info=error)
+    return json_answer({"error_code": 50001, "message": "Error in the backend data store"}, 500)
+
+
+def _speaks_contracts(request: Request) -> bool:
+    path = request.scope["path"]
+    return path.startswith(_OWN_API) and not path.startswith(_SUBJECT_SCHEMAS)

@@ -1,0 +1,63 @@
+"""Following what other nodes do to the same database, so that hot reads do not grow stale."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from dragoman.core.errors import DragomanError
+from dragoman.registry.engine import Engine
+from dragoman.registry.http.hot import HotAnswers
+from dragoman.registry.model import Change
+from dragoman.registry.name import ContractName
+from dragoman.registry.store import history
+
+log = logging.getLogger("dragoman.registry")
+
+INTERVAL = 0.25
+"""Seconds. The longest another node's change stays unseen by hot reads."""
+_WINDOW = 100
+"""Numbers of the history are given before they are committed, so some turn up late."""
+
+_NARROW = frozenset({"register", "import", "hide", "bind", "unbind"})
+"""Changes that touch no more than the contract they name."""
+
+
+class Follower:
+    """Reads the history as it grows and drops the answers that it makes out of date."""
+
+    def __init__(self, engine: Engine, answers: HotAnswers) -> None:
+        self._engine = engine
+        self._answers = answers
+        self._seen: set[int] = set()
+        self._newest = 0
+
+    async def run(self) -> None:
+        self._newest = await self._engine.read(history.newest)
+        self._seen = {change.id for change in await self._recent()}
+        lost = False
+        while True:
+            await asyncio.sleep(INTERVAL)
+            try:
+                changes = await self._recent()
+            except DragomanError as error:
+                if not lost:
+                    log.warning("the database cannot be followed: %s", error.what)
+                lost = True
+                continue
+            if lost:
+                lost = False
+                self._answers.forget_all()
+            self._apply(changes)
+
+    async def _recent(self) -> list[Change]:
+        since = max(0, self._newest - _WINDOW)
+        return list(await self._engine.read(lambda tx: history.since(tx, since)))
+
+    def _apply(self, changes: list[Change]) -> None:
+        for change in changes:
+            if change.id not in self._seen:
+                narrow = change.action in _NARROW
+                self._answers.forget(change.name if narrow else ContractName(change.name.context, ""))
+                self._newest = max(self._newest, change.id)
+        self._seen = {change.id for change in changes}

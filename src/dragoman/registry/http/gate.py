@@ -1,0 +1,55 @@
+"""The door: every request gets a principal, or is turned away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dragoman.core.errors import Forbidden
+from dragoman.registry.access import EVERYBODY, Principal
+from dragoman.registry.http.answers import json_answer
+from dragoman.registry.refusals import status_of
+
+OPEN = frozenset({"/health", "/ready"})
+"""Probes carry no credentials, and these paths tell nothing."""
+
+Authenticate = Callable[[Scope], Principal | Awaitable[Principal]]
+"""From a request to a principal; raises ``Forbidden``. May answer at once when it remembers."""
+
+
+class Gate:
+    def __init__(self, app: ASGIApp, authenticate: Authenticate | None) -> None:
+        self._app = app
+        self._authenticate = authenticate
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        if scope["type"] != "http":
+            return self._app(scope, receive, send)
+        if self._authenticate is None or scope["path"] in OPEN:
+            scope["dragoman.principal"] = EVERYBODY
+            return self._app(scope, receive, send)
+        try:
+            found = self._authenticate(scope)
+        except Forbidden as error:
+            return _turn_away(error, scope, receive, send)
+        if isinstance(found, Principal):
+            scope["dragoman.principal"] = found
+            return self._app(scope, receive, send)
+        return self._wait(found, scope, receive, send)
+
+    async def _wait(self, found: Awaitable[Principal], scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            scope["dragoman.principal"] = await found
+        except Forbidden as error:
+            await _turn_away(error, scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+async def _turn_away(error: Forbidden, scope: Scope, receive: Receive, send: Send) -> None:
+    status, number = status_of(error.code)
+    answer = json_answer({"error_code": number, "message": error.what}, status)
+    if status == 401:
+        answer.headers["WWW-Authenticate"] = 'Basic realm="dragoman registry"'
+    await answer(scope, receive, send)

@@ -1,0 +1,164 @@
+"""The registry as a server process."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from dragoman.core.errors import ConfigurationError
+from dragoman.registry.http.app import build
+from dragoman.registry.http.gate import Authenticate
+from dragoman.registry.limits import Limits
+from dragoman.registry.service import RegistryService
+
+_GRACE = 10
+"""Seconds that requests under way get when the server stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Everything about a server that can be chosen."""
+
+    store: str
+    host: str = "127.0.0.1"
+    port: int = 8081
+    certificate: str | None = None
+    """A PEM file with the server's certificate chain; with it the server speaks TLS only."""
+    key: str | None = None
+    authenticate: Authenticate | None = None
+    public_without_credentials: bool = False
+    short_conflict_code: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def check_exposure(options: ServerOptions) -> None:
+    """Refuse to offer everything to everybody by accident."""
+    if (
+        options.authenticate is None
+        and not options.public_without_credentials
+        and not is_loopback(options.host)
+    ):
+        raise ConfigurationError(
+            f"The server would listen on {options.host}, for everybody, without asking for credentials.",
+            code="configuration.public",
+            next="Turn authentication on, listen on 127.0.0.1, or say that it is meant (--allow-public).",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class Server:
+    """A server in a thread of its own: for tests, demonstrations and other programs.
+
+    ``with Server(options) as server: ...`` is ready inside; ``server.url`` tells where.
+    """
+
+    def __init__(self, options: ServerOptions) -> None:
+        check_exposure(options)
+        self.options = options
+        self.service = RegistryService.open(options.store, limits=options.limits)
+        self._socket = listen(options)
+        host, port = self._socket.getsockname()[:2]
+        scheme = "https" if options.certificate else "http"
+        self.url = f"{scheme}://{host}:{port}"
+        self._server = _uvicorn(application(self.service, options), options)
+        self._thread = threading.Thread(target=self._run, name="registry-server", daemon=True)
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        self._server.ready.wait()
+        if not self._server.started:
+            raise ConfigurationError("The registry's server did not start.", next="See its log.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what is under way, then stop."""
+        self._server.should_exit = True
+        self._thread.join(60)
+        self.service.engine.close()
+
+    def _run(self) -> None:
+        # Uvicorn leaves by SystemExit when it cannot start; its log says why.
+        with suppress(SystemExit):
+            self._server.run([self._socket])
+        self._server.ready.set()
+
+
+def run(options: ServerOptions) -> None:
+    """Serve until a signal asks to stop; requests under way are finished first."""
+    check_exposure(options)
+    service = RegistryService.open(options.store, limits=options.limits)
+    bound = listen(options)
+    try:
+        _uvicorn(application(service, options), options).run([bound])
+    finally:
+        service.engine.close()
+
+
+def application(service: RegistryService, options: ServerOptions) -> ASGIApp:
+    return build(service, authenticate=options.authenticate, short_conflict_code=options.short_conflict_code)
+
+
+def listen(options: ServerOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((options.host, options.port))
+    except OSError as error:
+        bound.close()
+        raise ConfigurationError(
+            f"The server cannot listen on {options.host}, port {options.port}: {error.strerror}.",
+            next="Choose another port, or stop who uses it.",
+        ) from error
+    bound.listen(2048)
+    return bound
+
+
+class _Uvicorn(uvicorn.Server):
+    """Tells other threads when it is ready."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+
+def _uvicorn(app: ASGIApp, options: ServerOptions) -> _Uvicorn:
+    config = uvicorn.Config(
+        app,
+        interface="asgi3",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=75,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.key,
+    )
+    return _Uvicorn(config)

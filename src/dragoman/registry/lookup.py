@@ -1,0 +1,66 @@
+"""Finding what is there: versions by number and by content, schemas by id."""
+
+from __future__ import annotations
+
+from dragoman.core.database import Transaction
+from dragoman.registry import refusals
+from dragoman.registry.model import LATEST, StoredVersion
+from dragoman.registry.name import ContractName
+from dragoman.registry.proposal import Proposal
+from dragoman.registry.store import contracts, settings
+
+MAX_VERSION = 2**31 - 1
+
+
+def version_number(text: str | int) -> int:
+    """A version as it is written in a path: a number, ``latest`` or ``-1``."""
+    if text in ("latest", LATEST, str(LATEST)):
+        return LATEST
+    try:
+        number = int(text)
+    except ValueError:
+        raise refusals.invalid_version(text) from None
+    if not 1 <= number <= MAX_VERSION:
+        raise refusals.invalid_version(text)
+    return number
+
+
+def version_of(tx: Transaction, name: ContractName, number: int, *, deleted: bool = False) -> StoredVersion:
+    """Raises ``NotFound`` for the contract or for the version."""
+    if number == LATEST:
+        found = contracts.latest(tx, name, deleted=deleted)
+    else:
+        found = contracts.version(tx, name, number, deleted=deleted)
+    if found is None:
+        if not exists(tx, name, deleted=deleted):
+            raise refusals.no_contract(name)
+        raise refusals.no_version(number)
+    return found
+
+
+def exists(tx: Transaction, name: ContractName, *, deleted: bool = False) -> bool:
+    return any(deleted or not hidden for _, hidden in contracts.numbers(tx, name))
+
+
+def with_content(
+    tx: Transaction, name: ContractName, proposal: Proposal, *, deleted: bool = False
+) -> StoredVersion | None:
+    """The version with this content; a bare schema also finds one that has metadata or rules."""
+    schema = proposal.schema
+    found = contracts.having_guid(tx, name, schema.type, schema.guid, deleted=deleted)
+    if found is None and proposal.bare:
+        found = contracts.having_text(tx, name, schema, deleted=deleted)
+    return found
+
+
+def unaliased(tx: Transaction, name: ContractName) -> ContractName:
+    """The contract that an alias stands for; aliases of aliases are not followed."""
+    own = settings.own(tx, name)
+    if own is None or not own.alias:
+        return name
+    return ContractName(name.context, own.alias) if not own.alias.startswith(":") else _qualified(own.alias)
+
+
+def _qualified(alias: str) -> ContractName:
+    context, _, contract = alias[1:].partition(":")
+    return ContractName(context, contract)

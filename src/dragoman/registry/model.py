@@ -1,0 +1,137 @@
+"""The registry's own values: what is stored, and what a request proposes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from dragoman.core.contract import Compatibility
+from dragoman.core.format import Policy
+from dragoman.core.schema import Reference, Schema
+from dragoman.registry.name import ContractName
+
+LATEST = -1
+"""The version number that stands for the latest one, also in references."""
+
+Json = dict[str, Any]
+
+
+class Mode(StrEnum):
+    READWRITE = "READWRITE"
+    READONLY = "READONLY"
+    READONLY_OVERRIDE = "READONLY_OVERRIDE"
+    IMPORT = "IMPORT"
+    """Ids and versions are given by the caller, nothing is checked for compatibility."""
+    FORWARD = "FORWARD"
+
+    @property
+    def writable(self) -> bool:
+        return self in (Mode.READWRITE, Mode.IMPORT, Mode.FORWARD)
+
+    @property
+    def importing(self) -> bool:
+        return self in (Mode.IMPORT, Mode.FORWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A schema as a request brings it. ``id`` and ``version`` are only set by imports."""
+
+    type: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: Json | None = None
+    rule_set: Json | None = None
+    id: int | None = None
+    version: int | None = None
+
+    @classmethod
+    def of(cls, schema: Schema) -> Draft:
+        return cls(schema.type, schema.text, schema.references)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSchema:
+    """One row of the schemas: unique by content within its context."""
+
+    context: str
+    id: int
+    guid: str
+    type: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: Json | None = None
+    rule_set: Json | None = None
+    fingerprint: str | None = None
+
+    def value(self) -> Schema:
+        return Schema(self.type, self.text, self.references, self.id, self.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """One version of a contract, with its schema."""
+
+    name: ContractName
+    version: int
+    schema: StoredSchema
+    deleted: bool = False
+    created: float = 0.0
+    author: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What may be set for a contract, a context, or all. ``None`` leaves it to the next wider scope."""
+
+    compatibility: Compatibility | None = None
+    policy: Policy | None = None
+    group: str | None = None
+    """The metadata property whose value must agree for two versions to be compared."""
+    normalize: bool | None = None
+    validate_fields: bool | None = None
+    validate_rules: bool | None = None
+    alias: str | None = None
+    default_metadata: Json | None = None
+    override_metadata: Json | None = None
+    default_rule_set: Json | None = None
+    override_rule_set: Json | None = None
+
+    def over(self, wider: Settings) -> Settings:
+        """These settings, and the wider scope's where these say nothing. An alias is never inherited."""
+        chosen: dict[str, Any] = {}
+        for each in fields(self):
+            mine = getattr(self, each.name)
+            inherited = None if each.name == "alias" else getattr(wider, each.name)
+            chosen[each.name] = mine if mine is not None else inherited
+        return Settings(**chosen)
+
+    def stored(self) -> Json:
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+
+    @classmethod
+    def restored(cls, stored: Json) -> Settings:
+        known = {each.name for each in fields(cls)}
+        chosen = {name: value for name, value in stored.items() if name in known}
+        if "compatibility" in chosen:
+            chosen["compatibility"] = Compatibility(chosen["compatibility"])
+        if "policy" in chosen:
+            chosen["policy"] = Policy(chosen["policy"])
+        return cls(**chosen)
+
+
+DEFAULTS = Settings(compatibility=Compatibility.BACKWARD, policy=Policy.STRICT, normalize=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of the history: who did what to which contract, and when."""
+
+    id: int
+    at: float
+    author: str
+    action: str
+    name: ContractName
+    version: int | None = None
+    detail: Json = field(default_factory=dict)

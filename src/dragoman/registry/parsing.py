@@ -1,0 +1,127 @@
+"""From schema texts to parsed schemas, with the references that other contracts resolve."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dragoman.core.database import Transaction
+from dragoman.core.errors import DragomanError, InvalidSchema
+from dragoman.core.format import Format, ParsedSchema
+from dragoman.core.loading import FORMATS, load, names
+from dragoman.core.schema import Reference
+from dragoman.registry.limits import Limits
+from dragoman.registry.model import LATEST
+from dragoman.registry.name import DEFAULT_CONTEXT, parse_name
+from dragoman.registry.store import contracts
+
+_KEPT = 4096
+
+_Key = tuple[str, str, str, tuple[Reference, ...]]
+
+
+class Parsed(NamedTuple):
+    format: Format
+    schema: ParsedSchema
+
+
+class Parser:
+    """Parses once and remembers. Safe for many threads."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._kept: OrderedDict[_Key, Parsed] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def parse(
+        self,
+        tx: Transaction,
+        type: str,
+        text: str,
+        references: Sequence[Reference] = (),
+        context: str = DEFAULT_CONTEXT,
+    ) -> Parsed:
+        """Raises ``InvalidSchema`` with the place; a reference that leads nowhere is an invalid schema."""
+        return self._parse(tx, type, text, tuple(references), context, ())
+
+    def _parse(
+        self,
+        tx: Transaction,
+        type: str,
+        text: str,
+        references: tuple[Reference, ...],
+        context: str,
+        path: tuple[tuple[str, int], ...],
+    ) -> Parsed:
+        key = (context, type, text, references)
+        with self._guard:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        format = format_of(type)
+        self._limits.check_schema(text, references)
+        resolved = {each.name: self._resolve(tx, each, type, context, path) for each in references}
+        parsed = Parsed(format, _guarded(format, text, resolved))
+        # What "latest" leads to may change, so it is looked up again each time.
+        if not any(each.version == LATEST for each in references):
+            self._keep(key, parsed)
+        return parsed
+
+    def _resolve(
+        self,
+        tx: Transaction,
+        reference: Reference,
+        type: str,
+        context: str,
+        path: tuple[tuple[str, int], ...],
+    ) -> ParsedSchema:
+        target = parse_name(reference.contract, context)
+        if reference.version == LATEST:
+            found = contracts.latest(tx, target)
+        else:
+            found = contracts.version(tx, target, reference.version, deleted=True)
+        if found is None:
+            raise InvalidSchema(
+                f"The reference {reference.name!r} leads to version {reference.version} of"
+                f" '{reference.contract}', which does not exist.",
+                next="Register what it refers to first.",
+            )
+        if found.schema.type != type:
+            raise InvalidSchema(
+                f"The reference {reference.name!r} leads to a schema of type {found.schema.type}, not {type}."
+            )
+        step = (str(target), found.version)
+        self._limits.check_reference_path(path, step)
+        schema = found.schema
+        parsed = self._parse(tx, schema.type, schema.text, schema.references, target.context, (*path, step))
+        return parsed.schema
+
+    def _keep(self, key: _Key, parsed: Parsed) -> None:
+        with self._guard:
+            self._kept[key] = parsed
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+
+
+def format_of(type: str) -> Format:
+    """The format that understands schemas of this type."""
+    if type not in names(FORMATS):
+        raise InvalidSchema(
+            f"There is no schema type {type!r}.", next=f"Known are {', '.join(names(FORMATS))}."
+        )
+    found: Format = load(FORMATS, type)()
+    return found
+
+
+def _guarded(format: Format, text: str, resolved: dict[str, ParsedSchema]) -> ParsedSchema:
+    """A parser may only ever refuse; whatever else goes wrong in it is a refusal too."""
+    try:
+        return format.parse(text, resolved)
+    except DragomanError:
+        raise
+    except RecursionError as error:
+        raise InvalidSchema("The schema is nested too deeply.") from error
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise InvalidSchema(f"The text is not a schema of type {format.schema_type}: {error}") from error

@@ -1,0 +1,126 @@
+"""Registering a schema in a contract: find it, or judge it, number it and store it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dragoman.core.database import Transaction
+from dragoman.core.errors import InvalidSchema
+from dragoman.registry import refusals
+from dragoman.registry.checking import judge, refusal
+from dragoman.registry.lookup import with_content
+from dragoman.registry.model import Draft, Mode, Settings, StoredSchema, StoredVersion
+from dragoman.registry.name import ContractName
+from dragoman.registry.parsing import Parser
+from dragoman.registry.proposal import Proposal, completed, propose, propose_import
+from dragoman.registry.store import contracts, history, schemas, settings
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """One request to register. ``force`` skips the compatibility check."""
+
+    name: ContractName
+    draft: Draft
+    normalize: bool = False
+    force: bool = False
+    author: str = ""
+
+
+def already_there(tx: Transaction, parser: Parser, asked: Registration) -> StoredVersion | None:
+    """The version that the request would be answered with without any write. No lock is taken."""
+    if asked.draft.id is not None or asked.draft.version is not None:
+        return None
+    chosen = settings.effective(tx, asked.name)
+    if settings.effective_mode(tx, asked.name).importing:
+        return None
+    return with_content(tx, asked.name, _proposal(tx, parser, asked, chosen))
+
+
+def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVersion:
+    """The version with this content, made if need be. Runs in a write transaction."""
+    name = asked.name
+    mode = settings.effective_mode(tx, name)
+    _check_mode(name, asked.draft, mode)
+    next_version = contracts.lock(tx, name)
+    if mode.importing:
+        return _import(tx, parser, asked, next_version)
+    chosen = settings.effective(tx, name)
+    proposal = _proposal(tx, parser, asked, chosen)
+    found = with_content(tx, name, proposal)
+    if found is not None:
+        return found
+    if asked.draft.version is not None and asked.draft.version != next_version:
+        raise InvalidSchema("Version is not one more than previous version")
+    if not asked.force:
+        _check_compatible(tx, parser, name, proposal, chosen)
+    return _store(tx, asked, proposal, next_version)
+
+
+def _proposal(tx: Transaction, parser: Parser, asked: Registration, chosen: Settings) -> Proposal:
+    latest = contracts.latest(tx, asked.name)
+    draft = completed(asked.draft, latest.schema if latest else None, chosen)
+    normalize = asked.normalize or bool(chosen.normalize)
+    proposal = propose(tx, parser, asked.name, draft, normalize=normalize)
+    return proposal._replace(bare=asked.draft.metadata is None and asked.draft.rule_set is None)
+
+
+def _check_mode(name: ContractName, draft: Draft, mode: Mode) -> None:
+    if not mode.writable:
+        raise refusals.not_permitted(f"Subject {name} in context {name.context} is in read-only mode")
+    if draft.id is not None and not mode.importing:
+        raise refusals.not_permitted(f"Subject {name} in context {name.context} is not in import mode")
+
+
+def _check_compatible(
+    tx: Transaction, parser: Parser, name: ContractName, proposal: Proposal, chosen: Settings
+) -> None:
+    existing = contracts.versions(tx, name)
+    verdict = judge(tx, parser, proposal, existing, chosen)
+    if not verdict.compatible:
+        old = next((each for each in existing if each.version == verdict.version), None)
+        raise refusal(name, verdict, old, chosen)
+
+
+def _store(tx: Transaction, asked: Registration, proposal: Proposal, number: int) -> StoredVersion:
+    name, schema = asked.name, proposal.schema
+    known = schemas.by_content(tx, name.context, schema.type, schema.guid)
+    if known is None:
+        known = replace(schema, id=schemas.next_id(tx, name.context))
+        schemas.insert(tx, known)
+    contracts.insert(tx, name, number, known.id, asked.author)
+    history.record(tx, asked.author, "register", name, number, {"id": known.id, "type": known.type})
+    return StoredVersion(name, number, known, author=asked.author)
+
+
+def _import(tx: Transaction, parser: Parser, asked: Registration, next_version: int) -> StoredVersion:
+    """Id and version as given: the content moves in as it was elsewhere."""
+    name, draft = asked.name, asked.draft
+    proposal = propose_import(tx, parser, name, draft)
+    number = draft.version if draft.version is not None else next_version
+    taken = contracts.version(tx, name, number, deleted=True)
+    if taken is not None and taken.schema.guid == proposal.schema.guid:
+        return taken
+    if taken is not None:
+        raise refusals.not_permitted(f"Overwrite version {number} of subject {name} is not permitted.")
+    known = _imported_schema(tx, proposal.schema, draft.id)
+    contracts.insert(tx, name, number, known.id, asked.author)
+    history.record(tx, asked.author, "import", name, number, {"id": known.id, "type": known.type})
+    return StoredVersion(name, number, known, author=asked.author)
+
+
+def _imported_schema(tx: Transaction, schema: StoredSchema, id: int | None) -> StoredSchema:
+    same = schemas.by_content(tx, schema.context, schema.type, schema.guid)
+    if same is not None and id in (None, same.id):
+        return same
+    if id is None:
+        id = schemas.next_id(tx, schema.context)
+    elif same is not None:
+        raise refusals.not_permitted(f"The schema has the id {same.id} already, it cannot get {id} too.")
+    elif schemas.by_id(tx, schema.context, id) is not None:
+        raise refusals.not_permitted(f"Overwrite new schema with id {id} is not permitted.")
+    else:
+        schemas.raise_next_id(tx, schema.context, id)
+    known = replace(schema, id=id)
+    schemas.insert(tx, known)
+    return known

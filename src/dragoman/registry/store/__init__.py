@@ -1,0 +1,1 @@
+"""The SQL of the registry, over the database port. Functions take the transaction they run in."""

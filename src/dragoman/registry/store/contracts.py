@@ -1,0 +1,154 @@
+"""Contracts and their versions. A version number is given once and never again."""
+
+# ruff: noqa: S608 - only constants of this package are joined into SQL, values are always parameters.
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from dragoman.core.database import Row, Transaction
+from dragoman.registry.model import StoredSchema, StoredVersion
+from dragoman.registry.name import ContractName
+from dragoman.registry.store import schemas
+
+_SELECT = (
+    "SELECT v.context, v.contract, v.version, v.live_schema, v.created, v.author, "
+    + schemas.COLUMNS
+    + " FROM registry_versions v JOIN registry_schemas s ON s.context = v.context AND s.id = v.schema_id"
+)
+_OF_CONTRACT = " WHERE v.context = ? AND v.contract = ?"
+_LIVE = " AND v.live_schema IS NOT NULL"
+
+
+def _from_row(row: Row) -> StoredVersion:
+    context, contract, version, live, created, author, *schema = row
+    return StoredVersion(
+        ContractName(context, contract),
+        int(version),
+        schemas.from_row(tuple(schema)),
+        live is None,
+        float(created),
+        author,
+    )
+
+
+def lock(tx: Transaction, name: ContractName) -> int:
+    """Let nobody else change this contract until the transaction ends; the next version's number."""
+    where = " WHERE context = ? AND name = ?"
+    tx.execute("UPDATE registry_contracts SET next_version = next_version" + where, name)
+    if not tx.changed:
+        tx.execute("INSERT INTO registry_contracts (context, name, next_version) VALUES (?, ?, 1)", name)
+        return 1
+    return int(tx.execute("SELECT next_version FROM registry_contracts" + where, name)[0][0])
+
+
+def names(tx: Transaction, *, deleted: bool = False, live: bool = True) -> Sequence[ContractName]:
+    """Contracts that have a live version (``live``), or only deleted ones (``deleted``), or both."""
+    wanted = {(True, False): "HAVING COUNT(live_schema) > 0", (False, True): "HAVING COUNT(live_schema) = 0"}
+    rows = tx.execute(
+        "SELECT context, contract FROM registry_versions GROUP BY context, contract "
+        + wanted.get((live, deleted), "")
+        + " ORDER BY context, contract"
+    )
+    return [ContractName(*row) for row in rows]
+
+
+def numbers(tx: Transaction, name: ContractName) -> Sequence[tuple[int, bool]]:
+    """All version numbers in rising order, each with whether it is deleted."""
+    rows = tx.execute(
+        "SELECT version, live_schema FROM registry_versions"
+        " WHERE context = ? AND contract = ? ORDER BY version",
+        name,
+    )
+    return [(int(version), live is None) for version, live in rows]
+
+
+def version(
+    tx: Transaction, name: ContractName, number: int, *, deleted: bool = False
+) -> StoredVersion | None:
+    rows = tx.execute(
+        _SELECT + _OF_CONTRACT + " AND v.version = ?" + ("" if deleted else _LIVE), (*name, number)
+    )
+    return _from_row(rows[0]) if rows else None
+
+
+def latest(tx: Transaction, name: ContractName, *, deleted: bool = False) -> StoredVersion | None:
+    sql = _SELECT + _OF_CONTRACT + ("" if deleted else _LIVE) + " ORDER BY v.version DESC LIMIT 1"
+    rows = tx.execute(sql, name)
+    return _from_row(rows[0]) if rows else None
+
+
+def versions(tx: Transaction, name: ContractName, *, deleted: bool = False) -> Sequence[StoredVersion]:
+    sql = _SELECT + _OF_CONTRACT + ("" if deleted else _LIVE) + " ORDER BY v.version"
+    return [_from_row(row) for row in tx.execute(sql, name)]
+
+
+def all_versions(tx: Transaction, *, deleted: bool = False) -> Sequence[StoredVersion]:
+    sql = _SELECT + ("" if deleted else " WHERE v.live_schema IS NOT NULL")
+    return [_from_row(row) for row in tx.execute(sql + " ORDER BY v.context, v.contract, v.version")]
+
+
+def of_schema(tx: Transaction, context: str, id: int, *, deleted: bool = False) -> Sequence[StoredVersion]:
+    sql = _SELECT + " WHERE v.context = ? AND v.schema_id = ?" + ("" if deleted else _LIVE)
+    return [_from_row(row) for row in tx.execute(sql + " ORDER BY v.contract, v.version", (context, id))]
+
+
+def having_guid(
+    tx: Transaction, name: ContractName, type: str, guid: str, *, deleted: bool = False
+) -> StoredVersion | None:
+    """The newest version with exactly this content."""
+    sql = _SELECT + _OF_CONTRACT + " AND s.guid = ? AND s.type = ?" + ("" if deleted else _LIVE)
+    rows = tx.execute(sql + " ORDER BY v.version DESC LIMIT 1", (*name, guid, type))
+    return _from_row(rows[0]) if rows else None
+
+
+def having_text(
+    tx: Transaction, name: ContractName, schema: StoredSchema, *, deleted: bool = False
+) -> StoredVersion | None:
+    """The newest version with this text and these references, whatever its metadata and rules."""
+    sql = (
+        _SELECT + _OF_CONTRACT + " AND s.type = ? AND s.body = ? AND s.refs = ?" + ("" if deleted else _LIVE)
+    )
+    references = schemas.packed_references(schema.references)
+    rows = tx.execute(sql + " ORDER BY v.version DESC LIMIT 1", (*name, schema.type, schema.text, references))
+    return _from_row(rows[0]) if rows else None
+
+
+def insert(tx: Transaction, name: ContractName, number: int, schema_id: int, author: str) -> None:
+    """Add a version under a lock. The next number stays above every number ever given."""
+    tx.execute(
+        "INSERT INTO registry_versions (context, contract, version, schema_id, live_schema, created, author)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (*name, number, schema_id, schema_id, time.time(), author),
+    )
+    tx.execute(
+        "UPDATE registry_contracts SET next_version = ? WHERE context = ? AND name = ? AND next_version <= ?",
+        (number + 1, *name, number),
+    )
+
+
+def hide(tx: Transaction, name: ContractName, number: int) -> None:
+    tx.execute(
+        "UPDATE registry_versions SET live_schema = NULL WHERE context = ? AND contract = ? AND version = ?",
+        (*name, number),
+    )
+
+
+def remove(tx: Transaction, name: ContractName, number: int) -> None:
+    tx.execute(
+        "DELETE FROM registry_versions WHERE context = ? AND contract = ? AND version = ?", (*name, number)
+    )
+
+
+def contexts(tx: Transaction) -> Sequence[str]:
+    return [row[0] for row in tx.execute("SELECT name FROM registry_contexts ORDER BY name")]
+
+
+def remove_context(tx: Transaction, context: str) -> None:
+    for table, column in (
+        ("registry_contexts", "name"),
+        ("registry_contracts", "context"),
+        ("registry_settings", "context"),
+    ):
+        tx.execute(f"DELETE FROM {table} WHERE {column} = ?", (context,))

@@ -1,0 +1,138 @@
+"""Schemas by id, GUID and content. One content has one id within a context."""
+
+# ruff: noqa: S608 - only constants of this package are joined into SQL, values are always parameters.
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+from dragoman.core.database import Row, Transaction
+from dragoman.core.schema import Reference
+from dragoman.registry.model import Json, StoredSchema
+from dragoman.registry.name import ContractName, parse_name
+
+COLUMNS = "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set, s.fingerprint"
+
+
+def from_row(row: Row) -> StoredSchema:
+    context, id, guid, type, text, references, metadata, rule_set, fingerprint = row
+    return StoredSchema(
+        context,
+        int(id),
+        guid,
+        type,
+        text,
+        tuple(Reference(*each) for each in json.loads(references)),
+        _unpacked(metadata),
+        _unpacked(rule_set),
+        fingerprint,
+    )
+
+
+def by_id(tx: Transaction, context: str, id: int) -> StoredSchema | None:
+    rows = tx.execute(
+        f"SELECT {COLUMNS} FROM registry_schemas s WHERE s.context = ? AND s.id = ?", (context, id)
+    )
+    return from_row(rows[0]) if rows else None
+
+
+def by_guid(tx: Transaction, guid: str) -> Sequence[StoredSchema]:
+    """The schema in every context that has it."""
+    sql = f"SELECT {COLUMNS} FROM registry_schemas s WHERE s.guid = ? ORDER BY s.context, s.id"
+    return [from_row(row) for row in tx.execute(sql, (guid,))]
+
+
+def by_content(tx: Transaction, context: str, type: str, guid: str) -> StoredSchema | None:
+    sql = f"SELECT {COLUMNS} FROM registry_schemas s WHERE s.context = ? AND s.guid = ? AND s.type = ?"
+    rows = tx.execute(sql, (context, guid, type))
+    return from_row(rows[0]) if rows else None
+
+
+def next_id(tx: Transaction, context: str) -> int:
+    """Reserve an id. The row stays locked until the end of the transaction, so ids have no gaps."""
+    tx.execute("UPDATE registry_contexts SET next_id = next_id + 1 WHERE name = ?", (context,))
+    if not tx.changed:
+        tx.execute("INSERT INTO registry_contexts (name, next_id) VALUES (?, 2)", (context,))
+        return 1
+    return int(tx.execute("SELECT next_id FROM registry_contexts WHERE name = ?", (context,))[0][0]) - 1
+
+
+def raise_next_id(tx: Transaction, context: str, above: int) -> None:
+    """After an import with a given id: numbers go on above it."""
+    tx.execute(
+        "UPDATE registry_contexts SET next_id = ? WHERE name = ? AND next_id <= ?",
+        (above + 1, context, above),
+    )
+    if not tx.changed and not tx.execute("SELECT 1 FROM registry_contexts WHERE name = ?", (context,)):
+        tx.execute("INSERT INTO registry_contexts (name, next_id) VALUES (?, ?)", (context, above + 1))
+
+
+def greatest_id(tx: Transaction, context: str) -> int:
+    sql = "SELECT COALESCE(MAX(id), 0) FROM registry_schemas WHERE context = ?"
+    return int(tx.execute(sql, (context,))[0][0])
+
+
+def insert(tx: Transaction, schema: StoredSchema) -> None:
+    tx.execute(
+        "INSERT INTO registry_schemas (context, id, guid, type, body, refs, metadata, rule_set, fingerprint,"
+        " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            schema.context,
+            schema.id,
+            schema.guid,
+            schema.type,
+            schema.text,
+            packed_references(schema.references),
+            _packed(schema.metadata),
+            _packed(schema.rule_set),
+            schema.fingerprint,
+            time.time(),
+        ),
+    )
+    for reference in schema.references:
+        target = parse_name(reference.contract, schema.context)
+        tx.execute(
+            "INSERT INTO registry_references VALUES (?, ?, ?, ?, ?)",
+            (schema.context, schema.id, target.context, target.contract, reference.version),
+        )
+
+
+def delete_unused(tx: Transaction, context: str, id: int) -> bool:
+    """Forget a schema that no version of any contract has any more."""
+    used = tx.execute(
+        "SELECT 1 FROM registry_versions WHERE context = ? AND schema_id = ? LIMIT 1", (context, id)
+    )
+    if used:
+        return False
+    tx.execute("DELETE FROM registry_references WHERE context = ? AND schema_id = ?", (context, id))
+    tx.execute("DELETE FROM registry_schemas WHERE context = ? AND id = ?", (context, id))
+    return True
+
+
+def referencing(
+    tx: Transaction, target: ContractName, version: int, *, deleted: bool = False
+) -> Sequence[int]:
+    """Ids of the schemas that refer to this version and are themselves in use."""
+    live = "" if deleted else " AND v.live_schema IS NOT NULL"
+    rows = tx.execute(
+        "SELECT DISTINCT r.schema_id FROM registry_references r"
+        " JOIN registry_versions v ON v.context = r.context AND v.schema_id = r.schema_id"
+        " WHERE r.target_context = ? AND r.target_contract = ? AND r.target_version = ?"
+        f"{live} ORDER BY r.schema_id",
+        (target.context, target.contract, version),
+    )
+    return [int(row[0]) for row in rows]
+
+
+def packed_references(references: Sequence[Reference]) -> str:
+    return json.dumps([(each.name, each.contract, each.version) for each in references])
+
+
+def _packed(value: Json | None) -> str | None:
+    return None if value is None else json.dumps(value, sort_keys=True)
+
+
+def _unpacked(text: str | None) -> Json | None:
+    return None if text is None else json.loads(text)
