@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
@@ -101,7 +102,16 @@ class DeltaTable:
 
     def files(self) -> Sequence[str]:
         prefix = f"{self.folder}/"
-        return [uri.removeprefix("file://").removeprefix(prefix) for uri in self._open().file_uris()]
+        current = {uri.removeprefix("file://").removeprefix(prefix) for uri in self._open().file_uris()}
+        return sorted(current | set(self._logged()))
+
+    def _logged(self) -> Iterator[str]:
+        """What earlier versions added: they may be read as long as their log is kept."""
+        for log in Path(self.folder, "_delta_log").glob("*.json"):
+            for line in log.read_text().splitlines():
+                action = json.loads(line)
+                if "add" in action:
+                    yield unquote(action["add"]["path"])
 
     def compact(self) -> int:
         return int(self._open().optimize.compact()["numFilesRemoved"])
