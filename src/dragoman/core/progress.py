@@ -20,18 +20,16 @@ class Aside(NamedTuple):
 class Progress:
     """Offsets below ``position`` are done, apart from those set aside; the *flow* starts there.
 
-    From ``position`` to ``cursor`` the flow is in flight; ``delivered`` is the highest that the cursor ever
-    was under this owner. ``aside`` holds what was released with a delay; once due it is delivered out of
-    order and waits in ``returned`` for its acknowledgement. ``tried`` counts the earlier deliveries of flow
-    messages that come again; for the others they stand beside them.
+    From ``position`` to ``cursor`` the flow is in flight. ``aside`` holds what was released with a delay;
+    once due it is delivered out of order and waits in ``returned`` for its acknowledgement. ``tried`` counts
+    the earlier deliveries of flow messages that come again; for the others they stand beside them.
     """
 
-    __slots__ = ("_dues", "aside", "cursor", "delivered", "position", "returned", "tried")
+    __slots__ = ("_dues", "aside", "cursor", "position", "returned", "tried")
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.cursor = position
-        self.delivered = position
         self.tried: dict[int, int] = {}
         self.aside: dict[int, Aside] = {}
         self.returned: dict[int, int] = {}
@@ -88,10 +86,6 @@ class Progress:
     def attempt(self, offset: int) -> int:
         return 1 + (self.returned.get(offset) or self.tried.get(offset, 0))
 
-    def deliver_to(self, cursor: int) -> None:
-        self.cursor = cursor
-        self.delivered = max(self.delivered, cursor)
-
     def acknowledge(self, offset: int) -> list[int]:
         """This one and all in flight before it are done; those that had been set aside are told."""
         if offset >= self.position:
@@ -135,17 +129,16 @@ class Progress:
         for offset, tried in self.returned.items():
             self.put_aside(offset, 0.0, tried + 1)
         self.returned.clear()
-        self.cursor = self.delivered = self.position
+        self.cursor = self.position
 
     def flow(self) -> Iterator[int]:
         """What was delivered in order and is not done."""
-        return (offset for offset in range(self.position, self.delivered) if not self.skips(offset))
+        return (offset for offset in range(self.position, self.cursor) if not self.skips(offset))
 
     def forget_before(self, base: int) -> None:
         """Retention went past us: what is gone cannot be delivered."""
         self.position = max(self.position, base)
         self.cursor = max(self.cursor, base)
-        self.delivered = max(self.delivered, base)
         self.tried = {offset: count for offset, count in self.tried.items() if offset >= base}
         self.returned = {offset: count for offset, count in self.returned.items() if offset >= base}
         for offset in [offset for offset in self.aside if offset < base]:

@@ -27,7 +27,7 @@ class Share:
             progress.forget_before(self.log.base)
         if progress.plain:
             taken = self.log.slice(progress.cursor, limit)
-            progress.deliver_to(progress.cursor + len(taken))
+            progress.cursor += len(taken)
             return taken
         progress.step_over()
         taken = [self._delivery(offset) for offset in progress.take_due(now, limit)]
@@ -36,7 +36,7 @@ class Share:
             if not progress.skips(cursor):
                 taken.append(self._delivery(cursor))
             cursor += 1
-        progress.deliver_to(cursor)
+        progress.cursor = cursor
         return taken
 
     def _delivery(self, offset: int) -> Message:

@@ -1,0 +1,63 @@
+"""Where each partition of a channel starts and ends: one small file, read at every poll.
+
+Each number is followed by its complement. A reader that meets a half-written number sees that they differ
+and looks again.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+_RECORD = struct.Struct("<qqqq")
+_TRIES = 1000
+MAX_PARTITIONS = 10_000
+
+
+class Bounds:
+    """Only the holder of a partition's append lock writes its record."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    @property
+    def partitions(self) -> int:
+        """How many there are; 0 once the channel is deleted."""
+        state = os.fstat(self._file)
+        return state.st_size // _RECORD.size if state.st_nlink else 0
+
+    def grow(self, partitions: int) -> None:
+        blank = _RECORD.pack(0, ~0, 0, ~0)
+        for number in range(self.partitions, partitions):
+            os.pwrite(self._file, blank, number * _RECORD.size)
+
+    def all(self) -> list[tuple[int, int]]:
+        """Start and end of each partition."""
+        data = os.pread(self._file, _RECORD.size * MAX_PARTITIONS, 0)
+        return [
+            (start, end) if start == ~start_check and end == ~end_check else self.one(number)
+            for number, (start, start_check, end, end_check) in enumerate(
+                _RECORD.iter_unpack(data[: len(data) // _RECORD.size * _RECORD.size])
+            )
+        ]
+
+    def one(self, partition: int) -> tuple[int, int]:
+        """Nothing at all for a record that stays broken, as after a power failure: see ``Appender``."""
+        for _ in range(_TRIES):
+            data = os.pread(self._file, _RECORD.size, partition * _RECORD.size)
+            if len(data) < _RECORD.size:
+                break
+            start, start_check, end, end_check = _RECORD.unpack(data)
+            if start == ~start_check and end == ~end_check:
+                return start, end
+        return 0, 0
+
+    def write(self, partition: int, start: int, end: int) -> None:
+        os.pwrite(self._file, _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size)
+
+    def sync(self) -> None:
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)

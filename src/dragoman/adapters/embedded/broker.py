@@ -1,0 +1,281 @@
+"""The embedded broker: a folder that the processes of one machine share."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from dragoman.adapters.embedded import channels, groups
+from dragoman.adapters.embedded.channels import ChannelFiles
+from dragoman.adapters.embedded.database import Database, open_database
+from dragoman.adapters.embedded.delayed import NEXT_DUE, bring_in, postpone
+from dragoman.adapters.embedded.log import EmbeddedLogReader
+from dragoman.adapters.embedded.membership import Membership
+from dragoman.adapters.embedded.options import options_of
+from dragoman.adapters.embedded.publisher import append, append_now, batches
+from dragoman.adapters.embedded.receiver import EmbeddedReceiver
+from dragoman.core.broker import Acknowledgement, Capabilities, Lag, Ordering, Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.message import Message, Position
+
+SYNC_EVERY = 1.0
+BREATHER = 256
+"""After so many messages a publisher lets the other tasks of its loop run."""
+
+
+class EmbeddedBroker:
+    """``embedded://path``: durable, for any number of processes on one machine, without a server.
+
+    Payloads lie in append-only segment files, one folder per partition; groups, leases and delayed messages
+    in SQLite. ``embedded://`` alone is the folder ``.dragoman``. Options: see ``Options``.
+
+    What ``publish`` returned for is with the operating system: no kill of any process loses it. ``fsync``
+    says whether a power failure may: with ``batch``, the default, the last second; with ``always`` nothing,
+    and a publish waits for the disk, some milliseconds each time.
+
+    Order: a partition's messages are delivered in the order of their offsets. ``release`` without a delay
+    keeps it: the message and those in flight behind it come again, in order. ``release`` with a delay sets
+    the message aside: the others go on at once, and it comes back out of order when it is due. Only the
+    message that was named counts an attempt, not those given back with it. Messages published with a delay
+    enter the log when they are due and any process has a receiver or their publisher open, else when the
+    next one connects; they are ordered as of then.
+    """
+
+    capabilities = Capabilities(
+        durable=True,
+        groups=True,
+        ordering=Ordering.PARTITION,
+        acknowledgement=Acknowledgement.CUMULATIVE,
+        replay=True,
+        new_groups_see_history=True,
+        headers=True,
+        keys=True,
+        delayed_delivery=True,
+        delivery_count=True,
+        start_by_time=True,
+        lag=True,
+    )
+
+    def __init__(self, url: str = "embedded://") -> None:
+        self.url = url
+        self._options = options_of(url)
+        self._connected: Database | None = None
+        self._open: dict[str, ChannelFiles] = {}
+        self._opening = asyncio.Lock()
+        self._receivers: list[EmbeddedReceiver] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self._sync_due = False
+        self._since_breather = 0
+
+    @property
+    def _database(self) -> Database:
+        if self._connected is None:
+            raise BrokerUnavailable("The embedded broker is not connected.", next="Call connect() first.")
+        return self._connected
+
+    async def connect(self) -> None:
+        if self._connected is not None:
+            return
+        try:
+            connection = await asyncio.to_thread(open_database, self._options.root, self._options.fsync)
+        except OSError as error:
+            raise BrokerUnavailable(
+                f"The folder cannot be used: {error.strerror}.",
+                next="Choose one that this user may write to.",
+                folder=self._options.root,
+            ) from error
+        self._connected = Database(connection)
+        await self._bring_in_due()
+
+    async def close(self) -> None:
+        if self._connected is None:
+            return
+        for receiver in self._receivers:
+            await receiver.close()
+        self._receivers.clear()
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        if self._options.fsync != "never":
+            await asyncio.to_thread(self._sync)
+        for files in self._open.values():
+            files.close()
+        self._open.clear()
+        self._connected.close()
+        self._connected = None
+
+    async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
+        files = {name: await self._files(name) for name in {message.channel for message in messages}}
+        if delay > 0:
+            due = time.time() + delay
+            for message in messages:
+                files[message.channel].choose(message, files[message.channel].bounds.partitions)
+            rows = [(files[message.channel].id, message) for message in messages]
+            await self._database.write(postpone(rows, due))
+            self._later(self._bring_in_at(due))
+            return [None] * len(messages)
+        positions: list[Position | None] = [None] * len(messages)
+        for batch in batches(messages, files):
+            found = await append(batch, in_thread=self._options.fsync == "always")
+            for index, position in zip(batch.indexes, found, strict=True):
+                positions[index] = position
+        self._housekeeping(files)
+        self._since_breather += len(messages)
+        if self._since_breather >= BREATHER:
+            self._since_breather = 0
+            await asyncio.sleep(0)
+        return positions
+
+    async def _files(self, name: str) -> ChannelFiles:
+        """The channel's open files. A channel deleted and made anew by another process has new ones."""
+        database = self._database
+        found = self._open.get(name)
+        if found is not None and found.bounds.partitions:
+            return found
+        async with self._opening:
+            found = self._open.get(name)
+            if found is not None:
+                if found.bounds.partitions:
+                    return found
+                self._open.pop(name).close()
+            rows = await database.read("SELECT id FROM channel WHERE name = ?", (name,))
+            if not rows:
+                raise channels.not_found(name)
+            files = ChannelFiles(self._options.root, rows[0][0], name, self._options)
+            await asyncio.to_thread(files.recover)
+            self._open[name] = files
+            return files
+
+    def _housekeeping(self, files: dict[str, ChannelFiles]) -> None:
+        if self._options.fsync == "batch" and not self._sync_due:
+            self._sync_due = True
+            self._later(self._sync_soon())
+        now = time.time()
+        for one in files.values():
+            if now >= one.trim_at:
+                one.trim_at = now + 60.0
+                self._later(self._trim(one))
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _sync_soon(self) -> None:
+        await asyncio.sleep(SYNC_EVERY)
+        self._sync_due = False
+        await asyncio.to_thread(self._sync)
+
+    def _sync(self) -> None:
+        for files in list(self._open.values()):
+            files.sync()
+
+    async def _trim(self, files: ChannelFiles) -> None:
+        rows = await self._database.read("SELECT retention FROM channel WHERE id = ?", (files.id,))
+        retention = rows[0][0] if rows else None
+        if retention is None:
+            return
+        files.trim_at = time.time() + min(60.0, max(1.0, retention / 10))
+        await asyncio.to_thread(files.drop_before, int((time.time() - retention) * 1000))
+
+    async def _bring_in_at(self, due: float) -> None:
+        await asyncio.sleep(max(0.0, due - time.time()))
+        await self._bring_in_due()
+
+    async def _bring_in_due(self) -> None:
+        """Append the delayed messages whose time has come."""
+        while rows := await self._database.read(NEXT_DUE):
+            if rows[0][0] > time.time():
+                return
+            names = await self._database.read(
+                "SELECT DISTINCT name FROM delayed JOIN channel ON channel.id = delayed.channel"
+            )
+            files = {name: await self._files(name) for (name,) in names}
+
+            def append_all(messages: list[Message], files: dict[str, ChannelFiles] = files) -> None:
+                for batch in batches([one for one in messages if one.channel in files], files):
+                    append_now(batch)
+
+            await self._database.write(bring_in(time.time(), append_all))
+
+    async def subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
+        database = self._database
+        files = [await self._files(name) for name in subscription.channels]
+        starts = {one.id: await self._starts(one, subscription) for one in files}
+        membership = Membership(self._options, subscription, files)
+
+        def work(connection: Any) -> None:
+            for id, positions in starts.items():
+                groups.open_shares(connection, subscription.group, id, positions)
+            membership.join(connection)
+
+        try:
+            await database.write(work)
+        except BaseException:
+            membership.stop()
+            raise
+        receiver = EmbeddedReceiver(database, membership, files, self._bring_in_due)
+        self._receivers = [one for one in self._receivers if not one.closed]
+        self._receivers.append(receiver)
+        return receiver
+
+    async def _starts(self, files: ChannelFiles, subscription: Subscription) -> list[int]:
+        """Where a group that is new to the channel starts in each partition."""
+        bounds = files.bounds.all()
+        if subscription.start == "earliest":
+            return [start for start, _ in bounds]
+        if subscription.start == "latest":
+            return [end for _, end in bounds]
+        reader, moment = self.log(), subscription.start
+        try:
+            return [
+                await asyncio.to_thread(reader.offset_at, files.name, number, moment)
+                for number in range(len(bounds))
+            ]
+        finally:
+            reader.close()
+
+    async def create(self, channel: Channel) -> bool:
+        return await self._database.write(channels.create_channel(self._options.root, channel))
+
+    async def describe(self, channel: str) -> Channel:
+        rows = await self._database.read(f"SELECT {channels.COLUMNS} FROM channel WHERE name = ?", (channel,))  # noqa: S608
+        if not rows:
+            raise channels.not_found(channel)
+        return channels.channel_of(rows[0])
+
+    async def alter(self, channel: Channel) -> None:
+        await self._database.write(channels.alter_channel(self._options.root, channel))
+        files = await self._files(channel.name)
+        files.trim_at = 0.0
+        await self._trim(files)
+
+    async def delete(self, channel: str) -> None:
+        files = await self._files(channel)
+        await self._database.write(channels.delete_channel(channel))
+        await asyncio.to_thread(channels.remove_files, files)
+        self._open.pop(channel, None)
+        files.close()
+
+    async def channels(self) -> Sequence[str]:
+        return [name for (name,) in await self._database.read("SELECT name FROM channel ORDER BY name")]
+
+    async def lag(self, channel: str, group: str | None = None) -> Sequence[Lag]:
+        files = await self._files(channel)
+        rows = await self._database.read(
+            'SELECT team, partition, min(position, coalesce((SELECT min("offset") FROM aside'
+            " WHERE aside.team = share.team AND aside.channel = share.channel"
+            " AND aside.partition = share.partition), position))"
+            " FROM share WHERE channel = ?1 AND (?2 IS NULL OR team = ?2) ORDER BY team, partition",
+            (files.id, group),
+        )
+        ends = [end for _, end in files.bounds.all()]
+        return [
+            Lag(team, channel, partition, committed, ends[partition]) for team, partition, committed in rows
+        ]
+
+    def log(self) -> EmbeddedLogReader:
+        return EmbeddedLogReader(self._options.root, self._options.fsync)

@@ -1,0 +1,199 @@
+"""Channels and their folders: ``channels/<id>/bounds`` and ``channels/<id>/<partition>/``."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from dragoman.adapters.embedded.appender import Appender
+from dragoman.adapters.embedded.bounds import MAX_PARTITIONS, Bounds
+from dragoman.adapters.embedded.database import Row
+from dragoman.adapters.embedded.options import Options
+from dragoman.core.channel import Channel
+from dragoman.core.errors import ChannelNotFound, ConfigurationError
+from dragoman.core.message import Message
+from dragoman.core.partitioning import STICKY_RUN, partition_of
+
+COLUMNS = "id, name, partitions, retention, settings"
+
+
+def channel_of(row: Row) -> Channel:
+    return Channel(row[1], row[2], row[3], json.loads(row[4]))
+
+
+def not_found(name: str) -> ChannelNotFound:
+    return ChannelNotFound(f"There is no channel {name!r}.", next="Create it first.", channel=name)
+
+
+class ChannelFiles:
+    """One channel's folder, open in this process."""
+
+    def __init__(self, root: Path, id: int, name: str, options: Options) -> None:
+        self.id = id
+        self.name = name
+        self.folder = channel_folder(root, id)
+        self.trim_at = 0.0
+        self._options = options
+        self._appenders: dict[int, Appender] = {}
+        self._sent_without_key = 0
+        try:
+            self.bounds = Bounds(self.folder / "bounds")
+        except FileNotFoundError:
+            raise not_found(name) from None
+
+    def partition_folder(self, partition: int) -> Path:
+        return self.folder / str(partition)
+
+    def appender(self, partition: int) -> Appender:
+        found = self._appenders.get(partition)
+        if found is None:
+            options = self._options
+            try:
+                found = Appender(
+                    self.partition_folder(partition),
+                    self.bounds,
+                    partition,
+                    segment_bytes=options.segment_bytes,
+                    fsync=options.fsync,
+                )
+            except FileNotFoundError:
+                raise not_found(self.name) from None
+            self._appenders[partition] = found
+        return found
+
+    def choose(self, message: Message, partitions: int) -> int:
+        if message.partition is not None:
+            if not 0 <= message.partition < partitions:
+                raise ConfigurationError(
+                    f"There is no partition {message.partition}.",
+                    next=f"The channel has {partitions}, counted from 0.",
+                    channel=self.name,
+                )
+            return message.partition
+        if message.key is not None:
+            return partition_of(message.key, partitions)
+        self._sent_without_key += 1
+        return self._sent_without_key // STICKY_RUN % partitions
+
+    def recover(self) -> None:
+        for partition in range(self.bounds.partitions):
+            self.appender(partition).recover()
+
+    def drop_before(self, timestamp: int) -> None:
+        for partition in range(self.bounds.partitions):
+            self.appender(partition).drop_before(timestamp)
+
+    def sync(self) -> None:
+        for appender in list(self._appenders.values()):
+            appender.sync()
+
+    def close(self) -> None:
+        for appender in self._appenders.values():
+            appender.close()
+        self._appenders.clear()
+        self.bounds.close()
+
+
+def channel_folder(root: Path, id: int) -> Path:
+    return root / "channels" / str(id)
+
+
+def find_channel(connection: sqlite3.Connection, name: str) -> Row:
+    row: Row | None = connection.execute(f"SELECT {COLUMNS} FROM channel WHERE name = ?", (name,)).fetchone()  # noqa: S608
+    if row is None:
+        raise not_found(name)
+    return row
+
+
+def create_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection], bool]:
+    _check_partitions(channel)
+
+    def work(connection: sqlite3.Connection) -> bool:
+        made = connection.execute(
+            "INSERT INTO channel (name, partitions, retention, settings) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (name) DO NOTHING RETURNING id",
+            (channel.name, channel.partitions, channel.retention, json.dumps(dict(channel.settings))),
+        ).fetchone()
+        if made is None:
+            return False
+        _make_folders(channel_folder(root, made[0]), channel.partitions)
+        return True
+
+    return work
+
+
+def alter_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection], None]:
+    _check_partitions(channel)
+
+    def work(connection: sqlite3.Connection) -> None:
+        id, _, partitions, _, _ = find_channel(connection, channel.name)
+        if channel.partitions < partitions:
+            raise ConfigurationError(
+                f"{partitions} partitions cannot become {channel.partitions}.",
+                next="Partitions may grow, never shrink.",
+                channel=channel.name,
+            )
+        _make_folders(channel_folder(root, id), channel.partitions)
+        connection.execute(
+            "UPDATE channel SET partitions = ?, retention = ?, settings = ? WHERE id = ?",
+            (channel.partitions, channel.retention, json.dumps(dict(channel.settings)), id),
+        )
+        for number in range(partitions, channel.partitions):
+            connection.execute(
+                "INSERT INTO share SELECT DISTINCT team, channel, ?, 0, 0, '[]', NULL, 0 FROM share"
+                " WHERE channel = ?",
+                (number, id),
+            )
+        connection.execute(
+            "UPDATE team SET version = version + 1 WHERE name IN (SELECT team FROM share WHERE channel = ?)",
+            (id,),
+        )
+
+    return work
+
+
+def delete_channel(name: str) -> Callable[[sqlite3.Connection], tuple[int, int]]:
+    """Forget the channel and what groups know of it; its id and partitions, whose files are to be removed."""
+
+    def work(connection: sqlite3.Connection) -> tuple[int, int]:
+        id, _, partitions, _, _ = find_channel(connection, name)
+        connection.execute(
+            "UPDATE team SET version = version + 1 WHERE name IN (SELECT team FROM share WHERE channel = ?)",
+            (id,),
+        )
+        connection.execute("DELETE FROM share WHERE channel = ?", (id,))
+        connection.execute("DELETE FROM aside WHERE channel = ?", (id,))
+        connection.execute("DELETE FROM delayed WHERE channel = ?", (id,))
+        connection.execute("DELETE FROM channel WHERE id = ?", (id,))
+        return id, partitions
+
+    return work
+
+
+def remove_files(files: ChannelFiles) -> None:
+    """Under the append locks, so that nobody writes into a file that has no name any more."""
+    partitions = files.bounds.partitions
+    (files.folder / "bounds").unlink(missing_ok=True)
+    for partition in range(partitions):
+        files.appender(partition).remove()
+        files.partition_folder(partition).rmdir()
+    files.folder.rmdir()
+
+
+def _make_folders(folder: Path, partitions: int) -> None:
+    for number in range(partitions):
+        (folder / str(number)).mkdir(parents=True, exist_ok=True)
+    bounds = Bounds(folder / "bounds")
+    bounds.grow(partitions)
+    bounds.close()
+
+
+def _check_partitions(channel: Channel) -> None:
+    if channel.partitions > MAX_PARTITIONS:
+        raise ConfigurationError(
+            f"{channel.partitions} partitions are too many.",
+            next=f"Use at most {MAX_PARTITIONS}.",
+            channel=channel.name,
+        )

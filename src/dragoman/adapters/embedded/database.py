@@ -1,0 +1,129 @@
+"""The SQLite file beside the segments: channels, groups, members, and messages that are not due yet.
+
+It is written from the event loop, without a thread: a transaction takes some ten microseconds, and one that
+finds the file locked by another process gives way to the other tasks before it tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError
+
+VERSION = 1
+PATIENCE = 30.0
+SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL", "never": "OFF"}
+
+_TABLES = """
+CREATE TABLE channel (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL,
+    retention REAL, settings TEXT NOT NULL);
+CREATE TABLE team (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE member (id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, expires REAL NOT NULL)
+    WITHOUT ROWID;
+CREATE INDEX member_team ON member (team);
+CREATE TABLE share (
+    team TEXT NOT NULL, channel INTEGER NOT NULL, partition INTEGER NOT NULL, position INTEGER NOT NULL,
+    cursor INTEGER NOT NULL, tried TEXT NOT NULL, owner TEXT, epoch INTEGER NOT NULL,
+    PRIMARY KEY (team, channel, partition)) WITHOUT ROWID;
+CREATE INDEX share_channel ON share (channel);
+CREATE TABLE aside (
+    team TEXT NOT NULL, channel INTEGER NOT NULL, partition INTEGER NOT NULL, "offset" INTEGER NOT NULL,
+    due REAL NOT NULL, tried INTEGER NOT NULL,
+    PRIMARY KEY (team, channel, partition, "offset")) WITHOUT ROWID;
+CREATE TABLE delayed (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, due REAL NOT NULL, channel INTEGER NOT NULL, partition INTEGER,
+    payload BLOB, key BLOB, headers BLOB NOT NULL, timestamp INTEGER);
+CREATE INDEX delayed_due ON delayed (due, id);
+"""
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+def open_database(root: Path, fsync: str) -> sqlite3.Connection:
+    """Open the file, or make it. Processes that do so at the same moment wait for each other."""
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "open.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        connection = sqlite3.connect(
+            root / "broker.db", timeout=PATIENCE, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[fsync]}")
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found == 0:
+                connection.executescript(
+                    f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT"
+                )
+            elif found != VERSION:
+                raise ConfigurationError(
+                    f"The broker's files are of version {found}; this program knows {VERSION}.",
+                    next="Use the version of Dragoman that wrote them, or another folder.",
+                    folder=root,
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class Database:
+    """Used from one event loop. Work inside a transaction must not wait for anything."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        connection.execute("PRAGMA busy_timeout = 0")
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run the work in a transaction of its own. It runs once; an error in it undoes all."""
+        await self._patiently("BEGIN IMMEDIATE")
+        try:
+            result = work(self._connection)
+            self._connection.execute("COMMIT")
+            return result
+        except BaseException as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if isinstance(error, sqlite3.Error):
+                raise _unavailable(error) from error
+            raise
+
+    async def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        return await self._patiently(sql, parameters)
+
+    async def _patiently(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        deadline = 0.0
+        while True:
+            try:
+                return self._connection.execute(sql, parameters).fetchall()
+            except sqlite3.Error as error:
+                if not _busy(error):
+                    raise _unavailable(error) from error
+                deadline = deadline or time.monotonic() + PATIENCE
+                if time.monotonic() > deadline:
+                    raise _unavailable(error) from error
+            await asyncio.sleep(random.uniform(0.0002, 0.003))
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _busy(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def _unavailable(error: sqlite3.Error) -> BrokerUnavailable:
+    return BrokerUnavailable(
+        f"The broker's database cannot be used: {error}.",
+        next="See that the disk has room, and that no program holds broker.db locked.",
+    )

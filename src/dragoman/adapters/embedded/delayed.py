@@ -1,0 +1,64 @@
+"""Messages published with a delay: they wait in the database and enter the log when they are due.
+
+A process that dies between the two leaves them in both places: they are then delivered twice, never lost.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+
+from dragoman.core.log import pack_headers, unpack_headers
+from dragoman.core.message import Message
+
+AT_ONCE = 1000
+"""So many are brought in by one transaction."""
+
+
+def postpone(messages: Iterable[tuple[int, Message]], due: float) -> Callable[[sqlite3.Connection], None]:
+    """Keep messages, each with its channel's id, until they are due."""
+    rows = [
+        (
+            due,
+            id,
+            message.partition,
+            message.payload,
+            message.key,
+            pack_headers(message.headers),
+            message.timestamp,
+        )
+        for id, message in messages
+    ]
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.executemany(
+            "INSERT INTO delayed (due, channel, partition, payload, key, headers, timestamp)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+
+    return work
+
+
+def bring_in(now: float, append: Callable[[list[Message]], object]) -> Callable[[sqlite3.Connection], int]:
+    """Append what is due. The database stays locked meanwhile, so that nobody else does it too."""
+
+    def work(connection: sqlite3.Connection) -> int:
+        rows = connection.execute(
+            "SELECT delayed.id, name, payload, key, headers, partition, timestamp FROM delayed"
+            " JOIN channel ON channel.id = delayed.channel WHERE due <= ? ORDER BY due, delayed.id LIMIT ?",
+            (now, AT_ONCE),
+        ).fetchall()
+        append(
+            [
+                Message(name, payload, key, unpack_headers(headers), partition, None, timestamp)
+                for _, name, payload, key, headers, partition, timestamp in rows
+            ]
+        )
+        connection.executemany("DELETE FROM delayed WHERE id = ?", [row[:1] for row in rows])
+        return len(rows)
+
+    return work
+
+
+NEXT_DUE = "SELECT due FROM delayed ORDER BY due LIMIT 1"

@@ -1,0 +1,44 @@
+"""Who is alive: each member holds a file lock, which the system gives up when its process dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+
+class Pulse:
+    """Held by a member from before it joins until after it has left."""
+
+    def __init__(self, root: Path, member: str) -> None:
+        folder = root / "members"
+        folder.mkdir(exist_ok=True)
+        self._path = folder / member
+        self._file: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def stop(self) -> None:
+        if self._file is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(self._file)
+            self._file = None
+
+
+def is_dead(root: Path, member: str) -> bool:
+    """The process of this member is gone; ``False`` also for one that hangs."""
+    path = root / "members" / member
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(file)
+    return True
+
+
+def bury(root: Path, member: str) -> None:
+    (root / "members" / member).unlink(missing_ok=True)

@@ -1,0 +1,214 @@
+"""A member of a group that receives from the embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from dragoman.adapters.embedded.channels import ChannelFiles
+from dragoman.adapters.embedded.database import Database
+from dragoman.adapters.embedded.delayed import NEXT_DUE
+from dragoman.adapters.embedded.membership import Membership
+from dragoman.adapters.embedded.share import Plan, Share
+from dragoman.core.errors import BrokerUnavailable, Revoked
+from dragoman.core.message import Message
+
+_T = TypeVar("_T")
+
+FIRST_PAUSE = 0.0005
+LAST_PAUSE = 0.010
+LOOK_AROUND = 0.050
+"""Seconds between looks at the bounds, which rise while nothing comes, and at the group."""
+
+
+class EmbeddedReceiver:
+    """Implements ``dragoman.core.broker.Receiver``; see ``EmbeddedBroker`` for what is ordered when."""
+
+    def __init__(
+        self,
+        database: Database,
+        membership: Membership,
+        files: Sequence[ChannelFiles],
+        bring_in_due: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.closed = False
+        self._database = database
+        self._membership = membership
+        self._files = {one.id: one for one in files}
+        self._ids = {one.name: one.id for one in files}
+        self._bring_in_due = bring_in_due
+        self._look_at = 0.0
+        self._turn = 0
+
+    async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
+        # Others get their turn, however busy the channel is. Nothing is taken before this point.
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + timeout
+        pause = FIRST_PAUSE
+        while True:
+            if self.closed:
+                raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
+            now = time.time()
+            await self._look_around(now)
+            plans = self._plans(limit, now)
+            taken = await self._deliver(plans) if plans else []
+            remaining = deadline - time.monotonic()
+            if taken or remaining <= 0:
+                return taken
+            await asyncio.sleep(min(pause, remaining))
+            pause = min(pause * 2, LAST_PAUSE)
+
+    async def _look_around(self, now: float) -> None:
+        """Notice what other members and publishers did, at most every few milliseconds."""
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_AROUND
+        [(version, due)] = await self._database.read(
+            f"SELECT (SELECT version FROM team WHERE name = ?), ({NEXT_DUE})",  # noqa: S608
+            (self._membership.team,),
+        )
+        if due is not None and due <= now:
+            await self._bring_in_due()
+        if self._membership.due(now, version):
+            await self._database.write(self._membership.balance)
+
+    def _plans(self, limit: int, now: float) -> list[Plan]:
+        """What could be delivered. Partitions take turns at being the first that is asked."""
+        shares = list(self._membership.shares.values())
+        if not shares:
+            return []
+        self._turn = (self._turn + 1) % len(shares)
+        bounds = {id: files.bounds.all() for id, files in self._files.items()}
+        plans = []
+        for share in shares[self._turn :] + shares[: self._turn]:
+            channel, partition = share.place
+            if share.leave_by is not None or partition >= len(bounds[channel]):
+                continue
+            start, end = bounds[channel][partition]
+            if share.progress.cursor >= end and not share.progress.aside and share.progress.position >= start:
+                continue
+            plan = share.plan(limit, start, end, now)
+            if plan.messages or plan.after > plan.before:
+                plans.append(plan)
+                limit -= len(plan.messages)
+            if limit <= 0:
+                break
+        return plans
+
+    async def _deliver(self, plans: list[Plan]) -> list[Message]:
+        def work(connection: sqlite3.Connection) -> list[Message]:
+            taken: list[Message] = []
+            for plan in plans:
+                share = plan.share
+                if (
+                    self._membership.shares.get(share.place) is not share
+                    or share.progress.cursor != plan.before
+                ):
+                    continue
+                share.progress.cursor = plan.after
+                if self._membership.save(connection, share):
+                    self._membership.save_asides(connection, share, plan.returned)
+                    taken = taken + plan.messages if taken else plan.messages
+                    plan.returned = []
+            return taken
+
+        try:
+            return await self._write(work)
+        finally:
+            for plan in plans:
+                plan.share.undo(plan)
+
+    async def acknowledge(self, messages: Sequence[Message]) -> None:
+        def work(connection: sqlite3.Connection) -> Message | None:
+            late = None
+            touched: dict[Share, list[int]] = {}
+            for message in messages:
+                share = self._share(message)
+                if share is None:
+                    late = message
+                else:
+                    touched.setdefault(share, []).extend(share.progress.acknowledge(message.offset or 0))
+            for share, done in touched.items():
+                if self._membership.save(connection, share):
+                    self._membership.save_asides(connection, share, done)
+                else:
+                    late = next(one for one in messages if self._place(one) == share.place)
+            self._settle(connection)
+            return late
+
+        if messages:
+            self._raise_if_late(await self._write(work))
+
+    async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
+        due = time.time() + delay if delay > 0 else None
+
+        def work(connection: sqlite3.Connection) -> Message | None:
+            late = None
+            named: dict[Share, set[int]] = {}
+            for message in messages:
+                share = self._share(message)
+                if share is None:
+                    late = message
+                elif share.progress.in_flight(message.offset or 0):
+                    named.setdefault(share, set()).add(message.offset or 0)
+            for share, offsets in named.items():
+                changed = [*offsets, *share.progress.returned]
+                share.progress.release(offsets, due)
+                if self._membership.save(connection, share):
+                    self._membership.save_asides(connection, share, changed)
+                else:
+                    late = next(one for one in messages if self._place(one) == share.place)
+            self._settle(connection)
+            return late
+
+        if messages:
+            self._raise_if_late(await self._write(work))
+
+    async def _write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        try:
+            return await self._database.write(work)
+        except BrokerUnavailable:
+            self._membership.forget_all()
+            raise
+
+    def _settle(self, connection: sqlite3.Connection) -> None:
+        """A partition that was to be handed over may be finished now."""
+        if any(share.leave_by is not None for share in self._membership.shares.values()):
+            self._membership.balance(connection)
+
+    def _raise_if_late(self, message: Message | None) -> None:
+        if message is not None:
+            raise Revoked(
+                "This delivery is not ours any more.",
+                next="It is delivered again, here or to another member of the group.",
+                channel=message.channel,
+                partition=message.partition,
+                offset=message.offset,
+                group=self._membership.team,
+            )
+
+    def lost(self, message: Message) -> bool:
+        return self._share(message) is None
+
+    def _place(self, message: Message) -> tuple[int, int]:
+        return self._ids.get(message.channel, -1), -1 if message.partition is None else message.partition
+
+    def _share(self, message: Message) -> Share | None:
+        """Where it is in flight, or was and is done; ``None`` if its delivery is not ours any more."""
+        share = self._membership.shares.get(self._place(message))
+        if share is None or message.offset is None or share.progress.given_back(message.offset):
+            return None
+        return share
+
+    async def extend(self) -> None:
+        if not self.closed:
+            await self._look_around(time.time())
+
+    async def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            await self._database.write(self._membership.leave)
+            self._membership.stop()

@@ -1,0 +1,77 @@
+"""A partition that this member owns: what to deliver next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dragoman.adapters.embedded.groups import Place
+from dragoman.adapters.embedded.reader import MessageReader
+from dragoman.core.message import Message
+from dragoman.core.progress import Progress
+
+
+@dataclass(slots=True)
+class Plan:
+    """A delivery that is written down before it happens, so that a crash after it counts as an attempt."""
+
+    share: Share
+    messages: list[Message]
+    before: int
+    after: int
+    returned: list[int] = field(default_factory=list)
+
+
+class Share:
+    def __init__(self, channel: str, place: Place, folder: Path, epoch: int, progress: Progress) -> None:
+        self.channel = channel
+        self.place = place
+        self.epoch = epoch
+        self.progress = progress
+        self.leave_by: float | None = None
+        self._flow = MessageReader(folder, channel, place[1])
+        self._single = MessageReader(folder, channel, place[1])
+
+    def plan(self, limit: int, start: int, end: int, now: float) -> Plan:
+        progress = self.progress
+        if progress.position < start:
+            progress.forget_before(start)
+        before = progress.cursor
+        if progress.plain:
+            messages = self._flow.read(before, end, limit)
+            return Plan(self, messages, before, _after(messages, before))
+        progress.step_over()
+        before = progress.cursor
+        returned = progress.take_due(now, limit)
+        messages = [message for offset in returned for message in self._again(offset, end)]
+        after = before
+        while len(messages) < limit and (found := self._flow.read(after, end, limit - len(messages))):
+            messages += [
+                self._counted(message) for message in found if not progress.skips(message.offset or 0)
+            ]
+            after = _after(found, after)
+        return Plan(self, messages, before, after, returned)
+
+    def undo(self, plan: Plan) -> None:
+        """It was not delivered after all."""
+        for offset in plan.returned:
+            if offset in self.progress.returned:
+                self.progress.put_aside(offset, 0.0, self.progress.returned.pop(offset))
+
+    def _again(self, offset: int, end: int) -> list[Message]:
+        found = self._single.read(offset, min(end, offset + 1), 1)
+        if not found or found[0].offset != offset:  # retention was faster
+            return []
+        return [self._counted(found[0])]
+
+    def _counted(self, message: Message) -> Message:
+        attempt = self.progress.attempt(message.offset or 0)
+        return message if attempt == 1 else message._replace(attempt=attempt)
+
+    def close(self) -> None:
+        self._flow.close()
+        self._single.close()
+
+
+def _after(messages: list[Message], otherwise: int) -> int:
+    return (messages[-1].offset or 0) + 1 if messages else otherwise
