@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from dragoman.client.assembly import Assembly
-from dragoman.client.connecting import DEFAULT_REGISTRY, open_broker, open_registry
+from dragoman.client.connecting import open_broker, open_registry
 from dragoman.client.consumer import Consumer
 from dragoman.client.contracts import Contracts
 from dragoman.client.controller import Controller, bind
@@ -26,6 +26,7 @@ from dragoman.client.requests import Requester
 from dragoman.client.startup import Checks
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
+from dragoman.core.defaults import default_registry
 from dragoman.core.errors import ClientError, DragomanError
 from dragoman.core.message import Position
 from dragoman.core.registry import Registry
@@ -41,7 +42,8 @@ class Client:
             await client.publish("loan.requests", LoanRequest(1, 10_000.0, 24))
 
     ``broker`` and ``registry`` are URLs, or opened ones that may be shared between clients. Without them both
-    are embedded under ``./.dragoman``, shared by all processes that run there. ``controllers`` are controller
+    are embedded under ``./.dragoman``, shared by all processes that run there, unless ``DRAGOMAN_BROKER`` and
+    ``DRAGOMAN_REGISTRY`` say otherwise. ``controllers`` are controller
     classes, instances of them, or endpoint functions. Entering checks everything the endpoints need and
     raises one ``StartupError`` that names all problems; leaving lets running handlers finish.
     """
@@ -274,4 +276,4 @@ class _Running:
 
 
 def _url_of(registry: Registry | None) -> str:
-    return DEFAULT_REGISTRY if registry is None else str(getattr(registry, "url", ""))
+    return default_registry() if registry is None else str(getattr(registry, "url", ""))

@@ -5,17 +5,15 @@ from __future__ import annotations
 from importlib import import_module
 
 from dragoman.core.broker import Broker
+from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.registry import Registry
-
-DEFAULT_BROKER = "embedded://./.dragoman"
-DEFAULT_REGISTRY = "sqlite://./.dragoman/registry.db"
 
 
 def open_broker(broker: str | Broker | None) -> tuple[Broker, bool]:
     """The broker, and whether it was made here and so has to be closed here."""
     if broker is None or isinstance(broker, str):
-        url = broker or DEFAULT_BROKER
+        url = broker or default_broker()
         made: Broker = load(BROKERS, scheme_of(url))(url)
         return made, True
     return broker, False
@@ -24,6 +22,6 @@ def open_broker(broker: str | Broker | None) -> tuple[Broker, bool]:
 def open_registry(registry: str | Registry | None) -> tuple[Registry, bool]:
     if registry is None or isinstance(registry, str):
         # By name: client and registry are neighbours that know each other through the core's port alone.
-        made: Registry = import_module("dragoman.registry").connect(registry or DEFAULT_REGISTRY)
+        made: Registry = import_module("dragoman.registry").connect(registry or default_registry())
         return made, True
     return registry, False

@@ -12,8 +12,9 @@ from dragoman.client.burial import code_of
 from dragoman.client.contracts import Bound, Contracts, unframing
 from dragoman.client.delivery import Delivery, Route
 from dragoman.client.endpoint import Endpoint
+from dragoman.client.headers import SETTLED
 from dragoman.client.keyreading import KeyReader
-from dragoman.client.outcome import Handler, Outcome, again
+from dragoman.client.outcome import DONE, Handler, Outcome, again
 from dragoman.core.contract import Compatibility, ContractVersion
 from dragoman.core.errors import (
     BrokerUnavailable,
@@ -88,6 +89,8 @@ class Dispatcher:
         return route.handle(Delivery(message, route))
 
     async def _handle(self, message: Message) -> Outcome:
+        if message.payload is None and message.header(SETTLED) is not None:
+            return DONE
         try:
             route = await self._route(message)
             if route.learn_key is not None:

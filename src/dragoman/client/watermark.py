@@ -89,7 +89,7 @@ class Watermark:
     def collect(self) -> Message | None:
         """The message to acknowledge now, once. Held back while an earlier one has come again."""
         mark = self._mark
-        if mark is None or (self._order and self._order[0] < (mark.offset or 0)):
+        if mark is None or (self._order and self._order[0] <= (mark.offset or 0)):
             return None
         self._mark = None
         return mark

@@ -1,0 +1,139 @@
+"""Nothing is acknowledged past an unfinished message, in whatever order messages come and finish."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.client.watermark import Watermark
+from dragoman.core.message import Message
+
+
+def message(offset: int) -> Message:
+    return Message("c", b"", partition=0, offset=offset)
+
+
+def taken(*offsets: int) -> Watermark:
+    watermark = Watermark()
+    for offset in offsets:
+        watermark.take(offset)
+    return watermark
+
+
+def finish(watermark: Watermark, *offsets: int) -> None:
+    for offset in offsets:
+        watermark.finish(message(offset), offset)
+
+
+def collected(watermark: Watermark) -> int | None:
+    mark = watermark.collect()
+    return None if mark is None else mark.offset
+
+
+def test_the_mark_follows_messages_that_finish_in_order() -> None:
+    watermark = taken(0, 1, 2)
+    finish(watermark, 0, 1)
+    assert collected(watermark) == 1
+    assert collected(watermark) is None
+
+
+def test_a_message_that_finishes_early_waits_for_those_before_it() -> None:
+    watermark = taken(0, 1, 2)
+    finish(watermark, 2, 1)
+    assert collected(watermark) is None
+    finish(watermark, 0)
+    assert collected(watermark) == 2
+
+
+def test_offsets_may_have_gaps() -> None:
+    watermark = taken(3, 7, 20)
+    finish(watermark, 7, 3)
+    assert collected(watermark) == 7
+
+
+def test_a_message_that_comes_back_late_holds_back_a_mark_beyond_it() -> None:
+    watermark = taken(4, 5, 6)
+    finish(watermark, 4, 5)
+    watermark.take(2)
+    assert collected(watermark) is None
+    finish(watermark, 2)
+    assert collected(watermark) == 5
+
+
+def test_a_message_delivered_twice_is_taken_once() -> None:
+    watermark = taken(0, 1)
+    assert not watermark.take(0)
+    finish(watermark, 1)
+    assert not watermark.take(1)
+
+
+def test_what_was_given_back_is_not_acknowledged_by_a_late_finish() -> None:
+    watermark = taken(0, 1, 2, 3)
+    finish(watermark, 2)
+    assert watermark.cut(1) == 2
+    assert not watermark.finish(message(3), 3)
+    finish(watermark, 0)
+    assert collected(watermark) == 0
+    assert watermark.take(1)
+
+
+def test_those_after_a_revoked_message_do_not_wait_for_it() -> None:
+    watermark = taken(0, 1)
+    finish(watermark, 1)
+    assert watermark.forget(0)
+    assert collected(watermark) == 1
+
+
+def test_an_acknowledgement_that_failed_is_due_again() -> None:
+    watermark = taken(0, 1)
+    finish(watermark, 0)
+    mark = watermark.collect()
+    assert mark is not None
+    watermark.restore(mark)
+    assert collected(watermark) == 0
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["take", "finish", "cut", "forget", "collect"]), st.integers(0, 12)),
+        max_size=60,
+    )
+)
+def test_no_mark_ever_passes_an_unfinished_message(steps: list[tuple[str, int]]) -> None:
+    """Compared with the plain definition: a set of unfinished and a set of finished offsets."""
+    watermark = Watermark()
+    unfinished: set[int] = set()
+    finished: set[int] = set()
+    for step, offset in steps:
+        match step:
+            case "take":
+                if watermark.take(offset):
+                    unfinished.add(offset)
+            case "finish":
+                if watermark.finish(message(offset), offset):
+                    unfinished.remove(offset)
+                    finished.add(offset)
+            case "cut":
+                gone = {each for each in unfinished if each >= offset}
+                assert watermark.cut(offset) == len(gone)
+                unfinished -= gone
+                finished = {each for each in finished if each < offset}
+            case "forget":
+                assert watermark.forget(offset) == (offset in unfinished)
+                unfinished.discard(offset)
+            case "collect":
+                mark = collected(watermark)
+                lowest = min(unfinished, default=100)
+                assert mark is None or (mark in finished and mark < lowest)
+        assert len(watermark) == len(unfinished)
+        assert all(watermark.holds(each) for each in unfinished)
+
+
+@settings(max_examples=100)
+@given(st.permutations(range(12)), st.permutations(range(12)))
+def test_once_all_are_finished_the_last_one_is_the_mark(arrivals: list[int], endings: list[int]) -> None:
+    watermark = taken(*arrivals)
+    finish(watermark, *endings)
+    assert collected(watermark) == 11
+    assert len(watermark) == 0
