@@ -1,0 +1,57 @@
+"""Avro: parse, compare and normalise schemas, and compile codecs for classes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dragoman.core.contract import Incompatibility
+from dragoman.core.errors import InvalidSchema
+from dragoman.core.format import Codec, ParsedSchema, Policy
+from dragoman.formats.avro.codec import compile_codec
+from dragoman.formats.avro.compatibility import incompatibilities
+from dragoman.formats.avro.counterexample import counterexample
+from dragoman.formats.avro.schema import AvroSchema, read
+from dragoman.formats.avro.text import text_of
+from dragoman.schema.records import type_of
+
+__all__ = ["AvroFormat", "AvroSchema"]
+
+_compiling = threading.Lock()
+
+
+class AvroFormat:
+    """The format ``AVRO``. Codecs are compiled once per writer, reader and class."""
+
+    schema_type = "AVRO"
+
+    def parse(self, text: str, references: Mapping[str, ParsedSchema] | None = None) -> AvroSchema:
+        return read(text, references)
+
+    def incompatibilities(
+        self, reader: ParsedSchema, writer: ParsedSchema, policy: Policy = Policy.STRICT
+    ) -> Sequence[Incompatibility]:
+        return incompatibilities(_avro(reader).root, _avro(writer).root, policy, counterexample)
+
+    def codec(self, writer: ParsedSchema, reader: ParsedSchema | None = None, cls: Any = None) -> Codec:
+        source, target = _avro(writer), _avro(reader or writer)
+        with _compiling:
+            codec = source.codecs.get((target, cls))
+            if codec is None:
+                codec = compile_codec(source, target, type_of(cls) if cls is not None else None)
+                source.codecs[target, cls] = codec
+            return codec
+
+    def schema_of(self, cls: Any) -> str:
+        text = text_of(type_of(cls))
+        read(text)
+        return text
+
+
+def _avro(schema: ParsedSchema) -> AvroSchema:
+    if isinstance(schema, AvroSchema):
+        return schema
+    raise InvalidSchema(
+        f"{type(schema).__name__} is not an Avro schema.", next="Parse it with the Avro format."
+    )
