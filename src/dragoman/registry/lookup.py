@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.core.database import Transaction
 from dragoman.registry import refusals
 from dragoman.registry.model import LATEST, StoredVersion
-from dragoman.registry.name import ContractName
+from dragoman.registry.name import ContractName, parse_name
 from dragoman.registry.proposal import Proposal
 from dragoman.registry.store import contracts, settings
 
@@ -58,9 +58,4 @@ def unaliased(tx: Transaction, name: ContractName) -> ContractName:
     own = settings.own(tx, name)
     if own is None or not own.alias:
         return name
-    return ContractName(name.context, own.alias) if not own.alias.startswith(":") else _qualified(own.alias)
-
-
-def _qualified(alias: str) -> ContractName:
-    context, _, contract = alias[1:].partition(":")
-    return ContractName(context, contract)
+    return parse_name(own.alias, name.context)

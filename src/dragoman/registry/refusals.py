@@ -51,7 +51,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "registry.invalid.rule-set": (422, 42210),
     "registry.context-not-empty": (422, 42211),
     "registry.invalid.request": (400, 400),
-    "registry.invalid.query": (400, 400),
+    "registry.invalid": (422, 422),
     "configuration": (422, 42201),
     "registry.unauthenticated": (401, 40101),
     "registry.forbidden": (403, 40301),

@@ -180,7 +180,10 @@ def _compared(tx: Transaction, name: ContractName, number: int | None) -> Sequen
     if number == LATEST:
         found = contracts.latest(tx, name)
         return [found] if found else []
-    return [lookup.version_of(tx, name, number)]
+    wanted = contracts.version(tx, name, number)
+    if wanted is None:
+        raise refusals.no_version(number)
+    return [wanted]
 
 
 def _with_alias(chosen: Settings, alias: str | None) -> Settings:

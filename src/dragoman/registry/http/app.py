@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,13 +16,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.core.errors import DragomanError
-from dragoman.registry.http import contracts, operation
+from dragoman.registry.http import contracts, operation, subject_schemas, subject_settings, subjects
 from dragoman.registry.http.answers import error_answer, json_answer, subject_error
 from dragoman.registry.http.follow import Follower
 from dragoman.registry.http.gate import Authenticate, Gate
 from dragoman.registry.http.hot import HotAnswers, HotPath
 from dragoman.registry.http.metrics import Metrics
 from dragoman.registry.http.state import State
+from dragoman.registry.name import context_name
 from dragoman.registry.service import RegistryService
 
 log = logging.getLogger("dragoman.registry")
@@ -42,7 +44,13 @@ def build(
     answers = HotAnswers()
     service.engine.on_change(answers.forget)
     inner = Starlette(
-        routes=[*operation.ROUTES, *contracts.ROUTES],
+        routes=[
+            *operation.ROUTES,
+            *subjects.ROUTES,
+            *subject_schemas.ROUTES,
+            *subject_settings.ROUTES,
+            *contracts.ROUTES,
+        ],
         exception_handlers={DragomanError: _refuse, HTTPException: _plain_error, Exception: _fail},
         lifespan=_lifespan(state, answers),
     )
@@ -87,7 +95,7 @@ class Observed:
                 status = message["status"]
             await send(message)
 
-        scope["path"] = scope["raw_path"].decode("latin-1")
+        _route_in_context(scope)
         try:
             await self._app(scope, receive, listen)
         finally:
@@ -103,6 +111,17 @@ class Observed:
                     "by": scope["dragoman.principal"].name,
                 },
             )
+
+
+def _route_in_context(scope: Scope) -> None:
+    """Everything below ``/contexts/NAME`` is the same API within that context."""
+    scope["path"] = path = scope["raw_path"].decode("latin-1")
+    _, _, rest = path.partition("/contexts/")
+    context, separator, inner = rest.partition("/")
+    if path.startswith("/contexts/") and separator:
+        with suppress(DragomanError):
+            scope["dragoman.context"] = context_name(unquote(context))
+            scope["path"] = "/" + inner
 
 
 def _refuse(request: Request, error: Exception) -> Response:

@@ -142,13 +142,10 @@ def remove(tx: Transaction, name: ContractName, number: int) -> None:
 
 
 def contexts(tx: Transaction) -> Sequence[str]:
-    return [row[0] for row in tx.execute("SELECT name FROM registry_contexts ORDER BY name")]
+    """Contexts that have versions, deleted ones included."""
+    return [row[0] for row in tx.execute("SELECT DISTINCT context FROM registry_versions ORDER BY context")]
 
 
 def remove_context(tx: Transaction, context: str) -> None:
-    for table, column in (
-        ("registry_contexts", "name"),
-        ("registry_contracts", "context"),
-        ("registry_settings", "context"),
-    ):
-        tx.execute(f"DELETE FROM {table} WHERE {column} = ?", (context,))
+    """Forget an empty context's settings. Its counters stay, so no number is given twice."""
+    tx.execute("DELETE FROM registry_settings WHERE context = ?", (context,))
