@@ -1,0 +1,5 @@
+"""JSON Schema and JSON payloads."""
+
+from dragoman.formats.json.format import JsonFormat
+
+__all__ = ["JsonFormat"]

@@ -1,0 +1,109 @@
+"""Which differences matter under which policy. The names are those of Confluent's registry."""
+
+from __future__ import annotations
+
+from dragoman.core.format import Policy
+
+_BOUNDS = (
+    "MAX_LENGTH",
+    "MAXIMUM",
+    "EXCLUSIVE_MAXIMUM",
+    "MAX_PROPERTIES",
+    "MAX_ITEMS",
+)
+_LOWER_BOUNDS = (
+    "MIN_LENGTH",
+    "MINIMUM",
+    "EXCLUSIVE_MINIMUM",
+    "MIN_PROPERTIES",
+    "MIN_ITEMS",
+)
+
+HARMLESS = frozenset(
+    [
+        "SCHEMA_REMOVED",
+        "TYPE_EXTENDED",
+        *(f"{name}_{change}" for name in _BOUNDS for change in ("REMOVED", "INCREASED")),
+        *(f"{name}_{change}" for name in _LOWER_BOUNDS for change in ("REMOVED", "DECREASED")),
+        "PATTERN_REMOVED",
+        "MULTIPLE_OF_REMOVED",
+        "MULTIPLE_OF_REDUCED",
+        "REQUIRED_ATTRIBUTE_WITH_DEFAULT_ADDED",
+        "REQUIRED_ATTRIBUTE_REMOVED",
+        "DEPENDENCY_ARRAY_NARROWED",
+        "DEPENDENCY_ARRAY_REMOVED",
+        "DEPENDENCY_SCHEMA_REMOVED",
+        "ADDITIONAL_PROPERTIES_ADDED",
+        "ADDITIONAL_PROPERTIES_EXTENDED",
+        "UNEVALUATED_PROPERTIES_ADDED",
+        "UNEVALUATED_PROPERTIES_EXTENDED",
+        "PROPERTY_WITH_EMPTY_SCHEMA_ADDED_TO_OPEN_CONTENT_MODEL",
+        "REQUIRED_PROPERTY_WITH_DEFAULT_ADDED_TO_UNOPEN_CONTENT_MODEL",
+        "OPTIONAL_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL",
+        "PROPERTY_WITH_FALSE_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+        "PROPERTY_REMOVED_FROM_OPEN_CONTENT_MODEL",
+        "PROPERTY_ADDED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "PROPERTY_REMOVED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "UNIQUE_ITEMS_REMOVED",
+        "ADDITIONAL_ITEMS_ADDED",
+        "ADDITIONAL_ITEMS_EXTENDED",
+        "UNEVALUATED_ITEMS_ADDED",
+        "UNEVALUATED_ITEMS_EXTENDED",
+        "ITEM_WITH_EMPTY_SCHEMA_ADDED_TO_OPEN_CONTENT_MODEL",
+        "ITEM_ADDED_TO_CLOSED_CONTENT_MODEL",
+        "ITEM_WITH_FALSE_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+        "ITEM_REMOVED_FROM_OPEN_CONTENT_MODEL",
+        "ITEM_ADDED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "ITEM_REMOVED_IS_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL",
+        "ENUM_ARRAY_EXTENDED",
+        "COMBINED_TYPE_EXTENDED",
+        "PRODUCT_TYPE_NARROWED",
+        "SUM_TYPE_EXTENDED",
+        "NOT_TYPE_NARROWED",
+    ]
+)
+"""Whatever the policy."""
+
+TOLERATED = frozenset(
+    {
+        "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",
+        "PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL",
+        "PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+        "ADDITIONAL_PROPERTIES_NARROWED",
+        "ADDITIONAL_PROPERTIES_REMOVED",
+        "UNEVALUATED_PROPERTIES_NARROWED",
+        "UNEVALUATED_PROPERTIES_REMOVED",
+        "ITEM_ADDED_TO_OPEN_CONTENT_MODEL",
+        "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL",
+        "ADDITIONAL_ITEMS_NARROWED",
+        "ADDITIONAL_ITEMS_REMOVED",
+        "UNEVALUATED_ITEMS_NARROWED",
+        "UNEVALUATED_ITEMS_REMOVED",
+    }
+)
+"""By ``LENIENT``: they break only what writers could have sent, but by intent did not."""
+
+OVERLOOKED = frozenset(
+    {
+        "PATTERN_PROPERTY_NARROWED",
+        "PATTERN_PROPERTY_REMOVED",
+        "PROPERTY_NAMES_NARROWED",
+        "CONTAINS_NARROWED",
+        "FORMAT_CHANGED",
+        "CONDITION_CHANGED",
+        "UNEVALUATED_CHANGED",
+        "ALTERNATIVES_OVERLAP",
+        "IMPLIED_TYPE_DEMANDED",
+        "WHOLE_NUMBER_REFUSED",
+        "DEFAULT_UNFIT",
+    }
+)
+"""By all but ``EXACT``: our own names, for what the usual checkers do not look at."""
+
+
+def allowed(rule: str, policy: Policy) -> bool:
+    if rule in HARMLESS:
+        return True
+    if policy is Policy.LENIENT and rule in TOLERATED:
+        return True
+    return policy is not Policy.EXACT and rule in OVERLOOKED
