@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 
 from dragoman.core.errors import ConfigurationError, NotFound, SchemaError, UnknownSchema
-from dragoman.pipeline.arrow.arrays import struct
+from dragoman.pipeline.arrow.arrays import struct, valid_mask
 from dragoman.pipeline.arrow.formats import column_format
 from dragoman.pipeline.arrow.frames import Headers, headers_of
 from dragoman.pipeline.arrow.mapping import Mapping
-from dragoman.pipeline.arrow.port import ColumnDecoder, SchemaText
+from dragoman.pipeline.arrow.port import ColumnDecoder, SchemaText, whole_type
 from dragoman.pipeline.arrow.rejection import Reason, Rejection, error_column, good_rows
 
 Lookup = Callable[[int], SchemaText]
-"""From a schema id to its schema. Raises ``NotFound`` or ``UnknownSchema``."""
+"""From a schema id to its schema. Raises ``NotFound``, ``UnknownSchema`` or ``KeyError``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,13 @@ class Decoded:
         """A column of ``ERROR_TYPE``, null where nothing is wrong."""
         return error_column(len(self.values), self.rejections)
 
+    def reject(self, rejections: dict[int, Rejection]) -> Decoded:
+        """Further rows rejected; what was wrong with a row before stays its reason."""
+        if not rejections:
+            return self
+        together = {**rejections, **self.rejections}
+        return Decoded(masked(self.values, good_rows(len(self.values), together)), self.schema_ids, together)
+
     def columns(self) -> list[Any]:
         """The fields of ``values``, each null where the whole row is."""
         if not self.values.null_count:
@@ -44,10 +51,11 @@ class Decoded:
 class Decoder:
     """Plans are compiled once per schema id and kept. Used from one thread at a time."""
 
-    def __init__(self, reader: SchemaText, lookup: Lookup, mapping: Mapping | None = None) -> None:
+    def __init__(self, reader: SchemaText | None, lookup: Lookup, mapping: Mapping | None = None) -> None:
+        """Without a reader every message is kept whole, as its writer wrote it."""
         self.reader = reader
         self.mapping = mapping or Mapping()
-        self.type = column_format(reader.type).struct_type(reader, self.mapping)
+        self.type = struct_type(reader, self.mapping)
         self._lookup = lookup
         self._plans: dict[int, ColumnDecoder | Rejection] = {}
 
@@ -63,9 +71,9 @@ class Decoder:
     def _compile(self, schema_id: int) -> ColumnDecoder | Rejection:
         try:
             writer = self._lookup(schema_id)
-        except (NotFound, UnknownSchema):
+        except (NotFound, UnknownSchema, KeyError):
             return Rejection(Reason.UNKNOWN_SCHEMA, f"The registry has no schema with the id {schema_id}.")
-        if writer.type != self.reader.type:
+        if self.reader is not None and writer.type != self.reader.type:
             reason = f"The message has a schema of type {writer.type}, the reader's is {self.reader.type}."
             return Rejection(Reason.INCOMPATIBLE, reason)
         try:
@@ -83,7 +91,8 @@ class Decoder:
             values, rejections = self._decode_same(int(headers.ids[0]), frames)
         else:
             values, rejections = self._decode_mixed(frames, headers)
-        return Decoded(self._masked(values, headers, rejections), ids, rejections)
+        keep = good_rows(count, rejections) & ~headers.missing
+        return Decoded(masked(values, keep), ids, rejections)
 
     def _decode_same(self, schema_id: int, frames: Any) -> tuple[Any, dict[int, Rejection]]:
         plan = self.plan(schema_id)
@@ -109,13 +118,20 @@ class Decoder:
         order = pa.array(place, mask=place < 0)
         return pa.concat_arrays(parts).take(order), rejections
 
-    def _masked(self, values: Any, headers: Headers, rejections: dict[int, Rejection]) -> Any:
-        """A rejected row never shows half-decoded values."""
-        if not rejections and not headers.missing.any():
-            return values
-        keep = good_rows(len(values), rejections) & ~headers.missing
-        children = [values.field(i) for i in range(values.type.num_fields)]
-        return struct(children, values.type, pa.array(~keep), len(values))
+
+def masked(values: Any, keep: Any) -> Any:
+    """The rows with the others null: a rejected row never shows half-decoded values."""
+    if keep.all():
+        return values
+    children = [values.field(i) for i in range(values.type.num_fields)]
+    valid = valid_mask(values)
+    nulls = ~keep if valid is None else ~(keep & valid)
+    return struct(children, values.type, pa.array(nulls), len(values))
+
+
+def struct_type(reader: SchemaText | None, mapping: Mapping) -> Any:
+    """The columns that a reader's schema gives."""
+    return whole_type(mapping) if reader is None else column_format(reader.type).struct_type(reader, mapping)
 
 
 def _unframed(headers: Headers) -> dict[int, Rejection]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.rejection import Rejection
+from dragoman.pipeline.arrow.variant import VARIANT_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,15 @@ class ColumnFormat(Protocol):
         Raises ``InvalidSchema``, or ``ConfigurationError`` for a type that ``mapping`` refuses.
         """
 
-    def decoder(self, writer: SchemaText, reader: SchemaText, mapping: Mapping) -> ColumnDecoder:
-        """Raises ``IncompatibleSchema`` if no message of the writer can be read by the reader."""
+    def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
+        """Raises ``IncompatibleSchema`` if no message of the writer can be read by the reader.
+
+        Without a reader the message is kept whole, as the one column of ``whole_type``.
+        """
 
     def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder: ...
+
+
+def whole_type(mapping: Mapping) -> Any:
+    """The struct type of messages that are kept whole."""
+    return pa.struct([("value", VARIANT_TYPE if mapping.whole == "variant" else pa.string())])

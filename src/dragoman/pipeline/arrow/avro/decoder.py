@@ -20,8 +20,7 @@ import pyruhvro
 from dragoman.pipeline.arrow.arrays import fixed_width
 from dragoman.pipeline.arrow.avro.resolve import Compiler
 from dragoman.pipeline.arrow.avro.rows import RowReader
-from dragoman.pipeline.arrow.avro.target import target_of
-from dragoman.pipeline.arrow.avro.tree import Tree
+from dragoman.pipeline.arrow.avro.tree import Record, Tree
 from dragoman.pipeline.arrow.avro.wire import named
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.rejection import Fault, Malformed, Reason, Rejection, add_faults
@@ -46,8 +45,8 @@ _NOTHING = pa.scalar(b"", pa.binary())
 
 
 class AvroColumnDecoder:
-    def __init__(self, writer: Tree, reader: Tree, mapping: Mapping) -> None:
-        step = Compiler(writer, mapping).step(writer.root, target_of(reader, mapping))
+    def __init__(self, writer: Tree, target: Record, mapping: Mapping) -> None:
+        step = Compiler(writer, mapping).step(writer.root, target)
         self._wire = step.wire
         self._resolve = step.resolve
         self._schema = None if step.wire.schema is None else _frame_schema(step.wire.schema)

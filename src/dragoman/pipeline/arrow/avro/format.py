@@ -7,8 +7,8 @@ from typing import Any
 
 from dragoman.pipeline.arrow.avro.decoder import AvroColumnDecoder
 from dragoman.pipeline.arrow.avro.encoder import AvroColumnEncoder
-from dragoman.pipeline.arrow.avro.target import arrow_type, target_of
-from dragoman.pipeline.arrow.avro.tree import Tree, parse
+from dragoman.pipeline.arrow.avro.target import arrow_type, target_of, whole_target
+from dragoman.pipeline.arrow.avro.tree import Tree, parse, wrapped
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText
 
@@ -19,8 +19,11 @@ class AvroColumns:
     def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
         return arrow_type(target_of(tree_of(reader), mapping), mapping)
 
-    def decoder(self, writer: SchemaText, reader: SchemaText, mapping: Mapping) -> ColumnDecoder:
-        return AvroColumnDecoder(tree_of(writer), tree_of(reader), mapping)
+    def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
+        written = tree_of(writer)
+        if reader is None:
+            return AvroColumnDecoder(wrapped(written), whole_target(written, mapping), mapping)
+        return AvroColumnDecoder(written, target_of(tree_of(reader), mapping), mapping)
 
     def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder:
         return AvroColumnEncoder(tree_of(writer), schema_id, mapping)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.arrow.avro.tree import (
     NULL,
+    WHOLE,
     Array,
     Enum,
     Field,
@@ -48,6 +49,16 @@ def target_of(tree: Tree, mapping: Mapping) -> Record:
     root = _target(tree, tree.root, mapping, frozenset())
     assert isinstance(root, Record)
     return root
+
+
+def whole_target(tree: Tree, mapping: Mapping) -> Record:
+    """The message as one opaque value, of the writer's own schema."""
+    value: Any = Opaque(standalone(tree, _unwrapped(tree)), mapping.whole)
+    return Record(WHOLE, (Field("value", value),))
+
+
+def _unwrapped(tree: Tree) -> Node:
+    return tree.root.fields[0].node if tree.root.name == WHOLE else tree.root
 
 
 def _target(tree: Tree, node: Node, mapping: Mapping, open: frozenset[str]) -> Any:

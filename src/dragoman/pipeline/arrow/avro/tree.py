@@ -117,6 +117,8 @@ class Reference:
 Node = Primitive | Fixed | Enum | Array | Map | Record | Union | Reference
 Named = Fixed | Enum | Record
 NULL = Primitive("null")
+WHOLE = "whole message"
+"""The name of a record that only wraps; no schema can have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +142,15 @@ def parse(text: str, references: Iterable[str] = ()) -> Tree:
     if isinstance(root, Reference):
         root = names[root.name]
     if not isinstance(root, Record):
-        root = Record("value", (Field("value", root),))
+        root = Record(WHOLE, (Field("value", root),))
     return Tree(root, names)
+
+
+def wrapped(tree: Tree) -> Tree:
+    """The root as the only field of a record: the same bytes."""
+    if tree.root.name == WHOLE:
+        return tree
+    return Tree(Record(WHOLE, (Field("value", tree.root),)), tree.names)
 
 
 def optional(node: Node) -> Node | None:

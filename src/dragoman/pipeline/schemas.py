@@ -1,0 +1,121 @@
+"""Contracts and schemas from the registry, for drivers and workers, each asked for once per process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from dragoman.core.contract import ContractVersion
+from dragoman.core.errors import NotFound
+from dragoman.core.registry import Registry, VersionNumber
+from dragoman.core.schema import Schema
+from dragoman.pipeline.arrow import SchemaText
+from dragoman.pipeline.options import RegistryAccess
+from dragoman.registry import connect
+
+T = TypeVar("T")
+FORGET_AFTER = 10.0
+"""So many seconds an id that the registry does not know is not asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderVersion:
+    """The contract version that rows are read as."""
+
+    contract: str
+    version: int
+    schema: SchemaText
+
+
+class Schemas:
+    """A registry seen from synchronous code. The event loop runs in a thread of its own.
+
+    A loop that is already running, as in a notebook, is not disturbed.
+    """
+
+    def __init__(self, access: RegistryAccess) -> None:
+        self._access = access
+        self._texts: dict[int, SchemaText] = {}
+        self._unknown: dict[int, float] = {}
+        self._versions: dict[str, dict[int, int]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._registry: Registry | None = None
+        threading.Thread(target=self._loop.run_forever, name="dragoman-registry", daemon=True).start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _open(self) -> Registry:
+        if self._registry is None:
+            a = self._access
+            self._registry = connect(a.url, username=a.username, password=a.password, token=a.token, ca=a.ca)
+        return self._registry
+
+    def text(self, schema_id: int) -> SchemaText:
+        """The schema of an id, with what it refers to. Raises ``NotFound``."""
+        found = self._texts.get(schema_id)
+        if found is None:
+            if time.monotonic() < self._unknown.get(schema_id, 0.0):
+                raise NotFound("No such schema.", id=schema_id)
+            found = self._texts[schema_id] = self._ask(schema_id)
+        return found
+
+    def _ask(self, schema_id: int) -> SchemaText:
+        try:
+            return self.call(self._fetch(schema_id))
+        except NotFound:
+            if len(self._unknown) > 10_000:
+                self._unknown.clear()
+            self._unknown[schema_id] = time.monotonic() + FORGET_AFTER
+            raise
+
+    async def _fetch(self, schema_id: int) -> SchemaText:
+        registry = await self._open()
+        return await _with_references(registry, await registry.schema(schema_id))
+
+    def reader(self, contract: str, version: str) -> ReaderVersion:
+        """A contract's version, ``latest`` or a number as text. Raises ``NotFound``."""
+        return self.call(self._reader(contract, version))
+
+    async def _reader(self, contract: str, version: str) -> ReaderVersion:
+        registry = await self._open()
+        number: VersionNumber = int(version) if version.isdecimal() else "latest"
+        found: ContractVersion = await registry.version(contract, number)
+        return ReaderVersion(contract, found.version, await _with_references(registry, found.schema))
+
+    def writer_version(self, contract: str, schema_id: int) -> int | None:
+        """The version of the contract that has this schema, ``None`` if it is another contract's."""
+        known = self._versions.get(contract, {})
+        if schema_id not in known:
+            known = self._versions[contract] = self.call(self._version_ids(contract))
+            known.setdefault(schema_id, 0)
+        return known[schema_id] or None
+
+    async def _version_ids(self, contract: str) -> dict[int, int]:
+        """From schema id to version. Asked for again only when a new id is met."""
+        registry = await self._open()
+        try:
+            numbers = await registry.versions(contract)
+            found = [await registry.version(contract, number) for number in numbers]
+        except NotFound:
+            return {}
+        return {each.schema.id: each.version for each in found if each.schema.id is not None}
+
+
+async def _with_references(registry: Registry, schema: Schema) -> SchemaText:
+    inner = []
+    for each in schema.references:
+        referred = await registry.version(each.contract, each.version)
+        inner.append((each.name, await _with_references(registry, referred.schema)))
+    return SchemaText(schema.type, schema.text, tuple(inner))
+
+
+@cache
+def schemas(access: RegistryAccess) -> Schemas:
+    """The one of this process. Tasks of a worker share what it has learnt."""
+    return Schemas(access)

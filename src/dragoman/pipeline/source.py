@@ -1,0 +1,56 @@
+"""``spark.read.format("dragoman")`` and ``spark.readStream.format("dragoman")``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+from dragoman.core.errors import ConfigurationError
+from dragoman.pipeline.batch import WAIT_SECONDS, ChannelReader
+from dragoman.pipeline.options import parse_options
+from dragoman.pipeline.plan import ReadPlan, make_plan
+from dragoman.pipeline.stream import ChannelStreamReader
+from dragoman.pipeline.types import spark_schema
+
+
+class DragomanSource(DataSource):
+    """Channels as typed columns.
+
+    Spark makes one when ``load()`` is called, asks for the schema and sends the object along from there:
+    so the contract's version is fixed once, by ``schema``, and is the same for all tasks.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._plan: ReadPlan | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "dragoman"
+
+    def schema(self) -> Any:
+        return spark_schema(self._planned().schema())
+
+    def reader(self, schema: Any) -> ChannelReader:
+        self._refuse_other(schema)
+        return ChannelReader(self._planned(), schema)
+
+    def streamReader(self, schema: Any) -> ChannelStreamReader:
+        self._refuse_other(schema)
+        return ChannelStreamReader(self._planned(), schema)
+
+    def _planned(self) -> ReadPlan:
+        if self._plan is None:
+            options = parse_options(dict(self.options))
+            seconds = WAIT_SECONDS if options.wait_seconds is None else options.wait_seconds
+            self._plan = make_plan(options, seconds)
+        return self._plan
+
+    def _refuse_other(self, schema: Any) -> None:
+        own = spark_schema(self._planned().schema())
+        if schema.simpleString() != own.simpleString():
+            raise ConfigurationError(
+                "The source takes its columns from the contract.",
+                next="Leave out schema(...), and select or cast afterwards.",
+            )

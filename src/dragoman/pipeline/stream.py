@@ -1,0 +1,106 @@
+"""Reading channels as they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError
+from dragoman.pipeline.batch import RangePartition
+from dragoman.pipeline.offsets import Offsets, in_order, limited
+from dragoman.pipeline.plan import ReadPlan, channels_of, open_log
+from dragoman.pipeline.ranges import bound_offsets, kept_offsets, ranges_between, refuse_lost, split
+from dragoman.pipeline.reading import RangeReader
+from dragoman.pipeline.types import arrow_schema
+from dragoman.pipeline.waiting import patiently
+
+WAIT_SECONDS = 24 * 3600.0
+
+
+class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark keeps the offsets in its checkpoint; nothing is acknowledged at the broker."""
+
+    def __init__(self, plan: ReadPlan, schema: Any) -> None:
+        if plan.options.ending_offsets is not None:
+            raise ConfigurationError(
+                "endingOffsets is for batches.", next="Use trigger(availableNow=True) for what is there now."
+            )
+        self._plan = plan
+        self._schema = arrow_schema(schema)
+        self._seconds = WAIT_SECONDS if plan.options.wait_seconds is None else plan.options.wait_seconds
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> Offsets:
+        """Only asked for when there is no checkpoint."""
+
+        def find() -> Offsets:
+            log = open_log(self._plan.options.broker)
+            kept = kept_offsets(log, self._channels(), self._plan.options)
+            return bound_offsets(log, kept, self._plan.options.starting_offsets, "earliest")
+
+        return patiently(find, self._seconds)
+
+    def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
+        """While the broker is away there is nothing new: the query waits, and goes on when it is back."""
+        try:
+            end = self._ends() if self._target is None else self._target
+        except BrokerUnavailable:
+            return in_order(start)
+        end = _not_before(start, end)
+        return limited(start, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        rows = self._plan.options.max_rows_per_trigger
+        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = patiently(self._ends, self._seconds)
+
+    def reportLatestOffset(self) -> Offsets | None:
+        try:
+            return self._ends()
+        except BrokerUnavailable:
+            return None
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
+        ranges = ranges_between(start, end)
+        kept = patiently(self._kept, self._seconds)
+        refuse_lost(ranges, kept, self._plan.options)
+        return [RangePartition(each) for each in split(ranges, self._plan.options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        assert isinstance(partition, RangePartition) and partition.range is not None
+        return RangeReader(self._plan, self._schema, self._seconds).batches(partition.range)
+
+    def _channels(self) -> list[str]:
+        """A pattern finds channels that are made while the query runs."""
+        return channels_of(open_log(self._plan.options.broker), self._plan.options.channel)
+
+    def _kept(self) -> dict[str, dict[int, tuple[int, int]]]:
+        return kept_offsets(open_log(self._plan.options.broker), self._channels(), self._plan.options)
+
+    def _ends(self) -> Offsets:
+        return in_order(
+            {
+                channel: {str(partition): high for partition, (_, high) in inner.items()}
+                for channel, inner in self._kept().items()
+            }
+        )
+
+
+def _not_before(start: Offsets, end: Offsets) -> Offsets:
+    """The end, but never behind the start, and with every partition that the start has."""
+    reached: dict[str, dict[str, int]] = {channel: dict(inner) for channel, inner in start.items()}
+    for channel, inner in end.items():
+        kept = reached.setdefault(channel, {})
+        for partition, high in inner.items():
+            kept[partition] = max(high, kept.get(partition, 0))
+    return in_order(reached)

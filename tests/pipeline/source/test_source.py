@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.core.message import Message
+from dragoman.schema.framing import frame
+from tests.pipeline.source.channels import V1, V2, V3, Place, loans, payload
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def mixed(place: Place) -> Place:
+    """Three versions of a contract, mixed in each of two partitions."""
+    first, second, third = place.register("loans-value", V1, V2, V3)
+    place.create("loans")
+    for partition in (0, 1):
+        base = partition * 100
+        place.publish(
+            [
+                *loans(first, V1, [base, base + 1], partition),
+                *loans(third, V3, [base + 2], partition, note="x", term=36),
+                *loans(second, V2, [base + 3], partition, note="y"),
+                *loans(first, V1, [base + 4], partition),
+            ]
+        )
+    return place
+
+
+def rows(spark: Any, place: Place, **options: object) -> list[Any]:
+    frame_ = spark.read.format("dragoman").options(**place.options(**options)).load()
+    return sorted(frame_.collect(), key=lambda row: (row["_meta"]["partition"], row["_meta"]["offset"]))
+
+
+def test_mixed_versions_are_read_as_the_latest(spark: Any, mixed: Place) -> None:
+    found = rows(spark, mixed)
+
+    assert [row["id"] for row in found] == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
+    assert [row["amount"] for row in found[:5]] == [0.0, 10.0, 20.0, 30.0, 40.0]
+    assert [row["note"] for row in found[:5]] == [None, None, "x", "y", None]
+    assert [row["term"] for row in found[:5]] == [12, 12, 36, 12, 12]
+    assert all(row["_error"] is None and row["_frame"] is None for row in found)
+    assert [row["_meta"]["writer_version"] for row in found[:5]] == [1, 1, 3, 2, 1]
+    assert {row["_meta"]["contract_version"] for row in found} == {3}
+    assert [row["_meta"]["offset"] for row in found[:5]] == [0, 1, 2, 3, 4]
+
+
+def test_an_older_reader_version_drops_fields_and_rejects_what_it_cannot_read(
+    spark: Any, mixed: Place
+) -> None:
+    found = rows(spark, mixed, version=2)
+
+    codes = [row["_error"]["code"] if row["_error"] else None for row in found[:5]]
+    assert codes == [None, None, "message.decode.incompatible", None, None]
+    assert [row["amount"] for row in found[:5]] == [0, 10, None, 30, 40]
+    assert found[2]["_frame"] is not None and found[2]["_error"]["path"] == "amount"
+
+
+def test_the_writers_own_versions_can_be_kept_whole(spark: Any, mixed: Place) -> None:
+    found = rows(spark, mixed, version="writer", whole="json")
+
+    assert json.loads(found[2]["value"]) == {"id": 2, "amount": 20.0, "note": "x", "term": 36}
+    assert json.loads(found[0]["value"]) == {"id": 0, "amount": 0}
+
+
+def test_the_writers_own_versions_are_variants_by_default(spark: Any, mixed: Place) -> None:
+    frame_ = spark.read.format("dragoman").options(**mixed.options(version="writer")).load()
+
+    terms = (
+        frame_.selectExpr("variant_get(value, '$.term', 'int') AS term").where("term IS NOT NULL").collect()
+    )
+
+    assert [row["term"] for row in terms] == [36, 36]
+
+
+def test_raw_gives_frames(spark: Any, mixed: Place) -> None:
+    found = rows(spark, mixed, mode="raw", partitions="1")
+
+    assert len(found) == 5
+    assert bytes(found[0]["frame"])[5:] == payload(V1, {"id": 100, "amount": 1000})
+    assert found[0]["schema_id"] == found[0]["_meta"]["schema_id"]
+
+
+def test_offsets_and_times_bound_what_is_read(spark: Any, mixed: Place) -> None:
+    between = rows(
+        spark, mixed, startingOffsets='{"loans": {"0": 1, "1": 5}}', endingOffsets='{"0": 3, "1": -1}'
+    )
+    past = rows(spark, mixed, endingOffsets="2001-01-01T00:00:00Z")
+
+    assert [row["id"] for row in between] == [1, 2]
+    assert past == []
+
+
+def test_more_tasks_than_partitions_read_each_message_once(spark: Any, mixed: Place) -> None:
+    frame_ = spark.read.format("dragoman").options(**mixed.options(minPartitions=6)).load()
+
+    assert frame_.rdd.getNumPartitions() >= 6
+    assert sorted(row["id"] for row in frame_.collect()) == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
+
+
+def test_bad_messages_keep_their_frames_and_reasons_and_harm_no_other(spark: Any, mixed: Place) -> None:
+    mixed.publish(
+        [
+            Message("loans", b"hello world", partition=0),
+            Message("loans", b"\0\0", partition=0),
+            Message("loans", frame(999, b"x"), partition=0),
+            Message("loans", frame(1, payload(V1, {"id": 7, "amount": 7}) + b"!"), partition=0),
+            Message("loans", None, key=b"k", partition=0),
+            Message(
+                "loans",
+                frame(1, payload(V1, {"id": 8, "amount": 8})),
+                b"k",
+                (("expires-at", b"1"),),
+                partition=0,
+            ),
+            *loans(1, V1, [9]),
+        ]
+    )
+
+    found = rows(spark, mixed, partitions="0")[5:]
+
+    codes = [row["_error"]["code"] if row["_error"] else None for row in found]
+    assert codes == [
+        "message.frame.foreign",
+        "message.frame.truncated",
+        "message.unknown-schema",
+        "message.decode.trailing",
+        None,
+        "message.expired",
+        None,
+    ]
+    assert bytes(found[0]["_frame"]) == b"hello world"
+    assert (
+        found[4]["id"] is None and found[4]["_meta"]["key"] == b"k" and found[4]["_meta"]["schema_id"] is None
+    )
+    assert found[5]["_meta"]["headers"][0]["name"] == "expires-at"
+    assert found[6]["id"] == 9
+
+
+def test_mode_fail_stops_at_the_first_bad_message_and_says_where(spark: Any, mixed: Place) -> None:
+    mixed.publish([Message("loans", b"hello world", partition=1)])
+
+    with pytest.raises(Exception, match=r"does not start with a zero byte.*partition 1, offset 5"):
+        rows(spark, mixed, mode="fail")
+
+
+def test_unknown_options_are_refused_with_those_allowed(spark: Any, mixed: Place) -> None:
+    with pytest.raises(Exception, match=r"no option chanel\..*startingOffsets"):
+        spark.read.format("dragoman").options(**mixed.options(), chanel="x").load()
+
+
+def test_channels_can_be_a_pattern_if_they_share_a_contract(spark: Any, mixed: Place) -> None:
+    mixed.create("loans.eu", 1)
+    mixed.publish([Message("loans.eu", each.payload, partition=0) for each in loans(1, V1, [500])])
+
+    found = rows(spark, mixed, channel="loans*", contract="loans-value")
+
+    assert {(row["_meta"]["channel"], row["id"]) for row in found} >= {("loans.eu", 500), ("loans", 100)}
+
+
+def test_the_source_is_found_without_being_registered(spark: Any, mixed: Place) -> None:
+    fresh = spark.newSession()
+
+    found = fresh.read.format("dragoman").options(**mixed.options()).load()
+
+    assert found.count() == 10
