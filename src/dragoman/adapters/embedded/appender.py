@@ -7,6 +7,7 @@ when a partition is opened, and again whenever the file is longer than this proc
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
@@ -255,13 +256,18 @@ class _Tail:
             self._dirty = False
             os.fsync(self._log)
             if not self._named:
-                # A file is safe once its name is.
-                folder = os.open(self._folder, os.O_RDONLY)
-                os.fsync(folder)
-                os.close(folder)
                 self._named = True
+                _sync_names(self._folder)
 
     def close(self) -> None:
         self.sync()
         os.close(self._log)
         os.close(self._index)
+
+
+def _sync_names(folder: Path) -> None:
+    """A new file is safe once its name is."""
+    with contextlib.suppress(FileNotFoundError):  # the channel was deleted
+        names = os.open(folder, os.O_RDONLY)
+        os.fsync(names)
+        os.close(names)
