@@ -104,11 +104,17 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
             "The source needs a channel.",
             next="Set option('channel', 'name'), or several with commas, or 'a.*'.",
         )
-    registry = {_REGISTRY[name]: values.pop(name) for name in _REGISTRY if name in values}
-    registry.setdefault("url", default_registry())
+    registry = take_registry(values)
     values.setdefault("broker", default_broker())
     parsed = {_snake(name): _value(_snake(name), value) for name, value in values.items()}
-    return SourceOptions(registry=RegistryAccess(**registry), **parsed)
+    return SourceOptions(registry=registry, **parsed)
+
+
+def take_registry(values: dict[str, str]) -> RegistryAccess:
+    """Take the registry's options out of the others; names count in any case."""
+    names = {name.lower(): field for name, field in _REGISTRY.items()}
+    found = {names[name.lower()]: values.pop(name) for name in list(values) if name.lower() in names}
+    return RegistryAccess(**{"url": default_registry(), **found})
 
 
 def _value(name: str, value: str) -> Any:

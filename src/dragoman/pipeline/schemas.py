@@ -30,6 +30,7 @@ class ReaderVersion:
     contract: str
     version: int
     schema: SchemaText
+    schema_id: int | None = None
 
 
 class Schemas:
@@ -86,7 +87,25 @@ class Schemas:
         registry = await self._open()
         number: VersionNumber = int(version) if version.isdecimal() else "latest"
         found: ContractVersion = await registry.version(contract, number)
-        return ReaderVersion(contract, found.version, await _with_references(registry, found.schema))
+        text = await _with_references(registry, found.schema)
+        return ReaderVersion(contract, found.version, text, found.schema.id)
+
+    def schema_id(self, contract: str, version: int) -> int:
+        """The id that messages of a contract's version carry."""
+        found = self.reader(contract, str(version)).schema_id
+        if found is None:
+            raise NotFound("The registry gave the version no id.", contract=contract, version=version)
+        return found
+
+    def register(self, contract: str, schema: Schema) -> int:
+        """The id of a schema under a contract, registered if need be."""
+        return self.call(self._register(contract, schema))
+
+    async def _register(self, contract: str, schema: Schema) -> int:
+        found = await (await self._open()).register(contract, schema)
+        if found.schema.id is None:
+            raise NotFound("The registry gave the schema no id.", contract=contract)
+        return found.schema.id
 
     def writer_version(self, contract: str, schema_id: int) -> int | None:
         """The version of the contract that has this schema, ``None`` if it is another contract's."""

@@ -1,4 +1,4 @@
-"""``spark.read.format("dragoman")`` and ``spark.readStream.format("dragoman")``."""
+"""``format("dragoman")``: channels to read, and to publish to."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from dragoman.core.defaults import default_broker
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.batch import WAIT_SECONDS, ChannelReader
-from dragoman.pipeline.options import parse_options
+from dragoman.pipeline.options import parse_options, take_registry
 from dragoman.pipeline.plan import ReadPlan, make_plan
 from dragoman.pipeline.stream import ChannelStreamReader
 from dragoman.pipeline.types import spark_schema
 
 
 class DragomanSource(DataSource):
-    """Channels as typed columns.
+    """Channels as typed columns, and typed columns as messages.
 
     Spark makes one when ``load()`` is called, asks for the schema and sends the object along from there:
     so the contract's version is fixed once, by ``schema``, and is the same for all tasks.
@@ -39,6 +40,26 @@ class DragomanSource(DataSource):
     def streamReader(self, schema: Any) -> ChannelStreamReader:
         self._refuse_other(schema)
         return ChannelStreamReader(self._planned(), schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        from dragoman.pipeline.publishing import PublishWriter
+
+        return PublishWriter(self._publishing(schema, overwrite))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        from dragoman.pipeline.publishing import PublishStreamWriter
+
+        return PublishStreamWriter(self._publishing(schema, overwrite))
+
+    def _publishing(self, schema: Any, overwrite: bool) -> Any:
+        from dragoman.pipeline.publishing import parse_publish_options, plan_publishing
+
+        if overwrite:
+            raise ConfigurationError("A channel cannot be overwritten.", next="Use mode('append').")
+        given = {name.lower(): str(value) for name, value in dict(self.options).items()}
+        registry = take_registry(given)
+        broker = given.pop("broker", default_broker())
+        return plan_publishing(parse_publish_options(given, registry, broker), schema)
 
     def _planned(self) -> ReadPlan:
         if self._plan is None:
