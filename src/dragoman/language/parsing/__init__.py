@@ -1,0 +1,1 @@
+"""The parser, one module per family of rules."""
