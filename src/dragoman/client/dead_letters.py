@@ -1,0 +1,133 @@
+"""Dead letters and invalid messages: looked at, sent back to where they came from, or put away.
+
+A letter that is dealt with stays in its channel; a marker behind it says so. Any broker that can read its
+past can do that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman.client import headers as names
+from dragoman.client.headers import text_of
+from dragoman.client.history import history
+from dragoman.core.broker import Broker
+from dragoman.core.errors import NotFound
+from dragoman.core.message import Message, Position, with_headers
+
+Settlement = Literal["replayed", "discarded"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that could not be handled, and why. ``message`` is as it lies in the letters' channel."""
+
+    message: Message
+
+    @property
+    def id(self) -> str:
+        """``partition:offset`` in the letters' channel."""
+        return f"{self.message.partition}:{self.message.offset}"
+
+    def cause(self, name: str) -> str:
+        """One of the headers that say why, as text; empty if it is not there."""
+        return text_of(self.message.header(name))
+
+    @property
+    def channel(self) -> str:
+        """Where it came from."""
+        return self.cause(names.ORIGINAL_CHANNEL)
+
+    @property
+    def code(self) -> str:
+        return self.cause(names.ERROR_CODE)
+
+    @property
+    def failed_at(self) -> int:
+        """Milliseconds since the epoch."""
+        text = self.cause(names.FAILED_AT)
+        return int(text) if text.isdigit() else self.message.timestamp or 0
+
+    def restored(self) -> Message:
+        """As it was when it came in, and how often it has been sent back."""
+        message = self.message
+        before = message.header(names.REPLAYS) or b"0"
+        replays = int(before) + 1 if before.isdigit() else 1
+        kept = tuple(pair for pair in message.headers if pair[0] not in names.CAUSE)
+        history = (
+            (names.REPLAYS, str(replays).encode()),
+            (names.REPLAYED_FROM, f"{message.channel}:{self.id}".encode()),
+            (names.LAST_ERROR_CODE, self.code.encode()),
+        )
+        return Message(self.channel, message.payload, message.key, with_headers(kept, *history))
+
+
+class DeadLetters:
+    """The letters in one channel, such as ``orders.dead`` or ``orders.invalid``."""
+
+    def __init__(self, broker: Broker, channel: str) -> None:
+        self._broker = broker
+        self._channel = channel
+
+    async def find(
+        self, *, code: str | None = None, since: int | None = None, endpoint: str | None = None
+    ) -> list[DeadLetter]:
+        """Those not dealt with yet, oldest first. ``code`` may be the beginning of one.
+
+        Raises ``ChannelNotFound``, ``Unsupported``.
+        """
+        letters: dict[str, DeadLetter] = {}
+        async for message in history(self._broker, self._channel):
+            settled = message.header(names.SETTLED)
+            if settled is None:
+                letter = DeadLetter(message)
+                letters[letter.id] = letter
+            else:
+                letters.pop(text_of(settled), None)
+        return [
+            letter
+            for letter in letters.values()
+            if (code is None or letter.code.startswith(code))
+            and (since is None or letter.failed_at >= since)
+            and (endpoint is None or letter.cause(names.ENDPOINT) == endpoint)
+        ]
+
+    async def get(self, id: str) -> DeadLetter:
+        """Raises ``NotFound`` also for a letter that is dealt with."""
+        for letter in await self.find():
+            if letter.id == id:
+                return letter
+        raise NotFound(
+            f"There is no open letter {id!r}.",
+            code="client.no-such-letter",
+            next="List them first; a letter's id is partition:offset.",
+            channel=self._channel,
+        )
+
+    async def replay(self, letters: Sequence[DeadLetter]) -> Sequence[Position | None]:
+        """Send them back to the channels they came from, then mark them.
+
+        A crash in between leaves them open, so one may be sent twice, but none is lost.
+        """
+        positions: list[Position | None] = []
+        for letter in letters:
+            positions += await self._broker.publish([letter.restored()])
+            await self._settle(letter, "replayed")
+        return positions
+
+    async def discard(self, letters: Sequence[DeadLetter]) -> None:
+        """They stay in the channel, marked, until its retention removes them."""
+        for letter in letters:
+            await self._settle(letter, "discarded")
+
+    async def _settle(self, letter: DeadLetter, how: Settlement) -> None:
+        marks = (
+            (names.SETTLED, letter.id.encode()),
+            (names.SETTLED_AS, how.encode()),
+            (names.FAILED_AT, str(int(time.time() * 1000)).encode()),
+        )
+        marker = Message(self._channel, None, None, marks, letter.message.partition)
+        await self._broker.publish([marker])
