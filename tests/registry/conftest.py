@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.core.loading import DATABASES, load, scheme_of
 from dragoman.core.registry import Registry
 from dragoman.registry import connect
 from dragoman.registry.http.server import Server, ServerOptions
+from dragoman.registry.store.tables import migrate
 
 
 @pytest.fixture
@@ -19,13 +21,48 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(params=["memory", "sqlite", "http"])
+TABLES = (
+    "contexts",
+    "schemas",
+    "references",
+    "contracts",
+    "versions",
+    "settings",
+    "bindings",
+    "history",
+    "keys",
+)
+
+
+def database_url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of this kind."""
+    if kind == "sqlite":
+        return f"sqlite://{tmp_path}/registry.db"
+    url: str = request.getfixturevalue(f"{kind}_server").url
+    database = load(DATABASES, scheme_of(url))(url)
+    migrate(database)
+    with database.transaction() as tx:
+        for table in TABLES:
+            tx.execute(f"DELETE FROM registry_{table}")
+    database.close()
+    return url
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database of each kind."""
+    return database_url(request.param, request, tmp_path)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres", "mariadb", "http"])
 async def registry(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Registry]:
-    """The same port three times: in memory, on a file, and over HTTP."""
+    """The same port over every store, and over HTTP."""
     if request.param == "http":
         url = request.getfixturevalue("server").url
+    elif request.param == "memory":
+        url = "memory://"
     else:
-        url = {"memory": "memory://", "sqlite": f"sqlite://{tmp_path}/registry.db"}[request.param]
+        url = database_url(request.param, request, tmp_path)
     connected = connect(url)
     yield connected
     await connected.close()

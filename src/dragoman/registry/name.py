@@ -42,7 +42,8 @@ def contract_name(text: str, context: str = DEFAULT_CONTEXT) -> ContractName:
     """The name of one contract, fit to be stored."""
     name = parse_name(text, context)
     unprintable = any(ord(letter) < 32 or 0xD800 <= ord(letter) <= 0xDFFF for letter in text)
-    if not name.contract or len(text) > MAX_LENGTH or unprintable or name.contract in _RESERVED:
+    blank = name.contract != name.contract.strip()
+    if not name.contract or len(text) > MAX_LENGTH or unprintable or blank or name.contract in _RESERVED:
         raise invalid_name(text)
     return name
 
@@ -58,5 +59,5 @@ def invalid_name(text: str) -> ConfigurationError:
     return ConfigurationError(
         f"{text!r} is not a contract name.",
         code="registry.invalid.name",
-        next=f"Use 1 to {MAX_LENGTH} printable characters; ':.context:name' for another context.",
+        next=f"Use 1 to {MAX_LENGTH} printable characters, no blanks around; ':.context:name' for a context.",
     )

@@ -6,7 +6,8 @@ A step is never changed once it is released; a new one is added below it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from dragoman.core.database import Database, Transaction
 from dragoman.core.errors import ConfigurationError
@@ -34,43 +35,43 @@ _TYPES: Mapping[str, Mapping[str, str]] = {
 
 STEPS: Sequence[Sequence[str]] = (
     (
-        "CREATE TABLE registry_contexts (name {key} NOT NULL PRIMARY KEY, next_id BIGINT NOT NULL)",
-        """CREATE TABLE registry_schemas (
+        """CREATE TABLE IF NOT EXISTS registry_contexts (
+            name {key} NOT NULL PRIMARY KEY, next_id BIGINT NOT NULL)""",
+        """CREATE TABLE IF NOT EXISTS registry_schemas (
             context {key} NOT NULL, id BIGINT NOT NULL, guid {key} NOT NULL, type {key} NOT NULL,
             body {text} NOT NULL, refs {text} NOT NULL, metadata {text}, rule_set {text},
             fingerprint {key}, created {real} NOT NULL,
             PRIMARY KEY (context, id), UNIQUE (context, guid, type))""",
         "CREATE INDEX registry_schemas_guid ON registry_schemas (guid)",
-        """CREATE TABLE registry_references (
+        """CREATE TABLE IF NOT EXISTS registry_references (
             context {key} NOT NULL, schema_id BIGINT NOT NULL,
             target_context {key} NOT NULL, target_contract {key} NOT NULL, target_version BIGINT NOT NULL)""",
         """CREATE INDEX registry_references_target
             ON registry_references (target_contract, target_version, target_context)""",
         "CREATE INDEX registry_references_schema ON registry_references (context, schema_id)",
-        """CREATE TABLE registry_contracts (
+        """CREATE TABLE IF NOT EXISTS registry_contracts (
             context {key} NOT NULL, name {key} NOT NULL, next_version BIGINT NOT NULL,
             PRIMARY KEY (context, name))""",
-        """CREATE TABLE registry_versions (
+        """CREATE TABLE IF NOT EXISTS registry_versions (
             context {key} NOT NULL, contract {key} NOT NULL, version BIGINT NOT NULL,
             schema_id BIGINT NOT NULL, live_schema BIGINT, created {real} NOT NULL, author {key} NOT NULL,
             PRIMARY KEY (context, contract, version), UNIQUE (context, contract, live_schema))""",
         "CREATE INDEX registry_versions_schema ON registry_versions (context, schema_id)",
-        """CREATE TABLE registry_settings (
+        """CREATE TABLE IF NOT EXISTS registry_settings (
             context {key} NOT NULL, contract {key} NOT NULL, settings {text}, mode {key},
             PRIMARY KEY (context, contract))""",
-        """CREATE TABLE registry_bindings (
+        """CREATE TABLE IF NOT EXISTS registry_bindings (
             context {key} NOT NULL, contract {key} NOT NULL, channel {key} NOT NULL,
             created {real} NOT NULL, author {key} NOT NULL,
             PRIMARY KEY (context, contract, channel))""",
         "CREATE INDEX registry_bindings_channel ON registry_bindings (channel)",
-        """CREATE TABLE registry_history (
+        """CREATE TABLE IF NOT EXISTS registry_history (
             id {identity}, happened {real} NOT NULL, author {key} NOT NULL, action {key} NOT NULL,
             context {key} NOT NULL, contract {key} NOT NULL, version BIGINT, detail {text} NOT NULL)""",
         "CREATE INDEX registry_history_contract ON registry_history (contract, id)",
-        """CREATE TABLE registry_keys (
+        """CREATE TABLE IF NOT EXISTS registry_keys (
             id {key} NOT NULL PRIMARY KEY, kind {key} NOT NULL, owner {key} NOT NULL, secret {text} NOT NULL,
             grants {text} NOT NULL, created {real} NOT NULL, expires {real})""",
-        "INSERT INTO registry_contexts (name, next_id) VALUES ('.', 1)",
     ),
 )
 """Each step is one version of the shape, counted from 1."""
@@ -115,23 +116,39 @@ def _applied(tx: Transaction) -> int:
 
 
 def _step(database: Database) -> int:
-    with database.transaction() as tx:
-        _exclude_others(database, tx)
+    with database.transaction() as tx, _alone(database, tx):
         version = _applied(tx)
         if version == len(STEPS):
             return version
         for statement in STEPS[version]:
-            tx.execute(_typed(database, statement))
+            if not _index_exists(database, tx, statement):
+                tx.execute(_typed(database, statement))
         tx.execute("INSERT INTO registry_migrations VALUES (?, ?)", (version + 1, time.time()))
         return version + 1
 
 
-def _exclude_others(database: Database, tx: Transaction) -> None:
+@contextmanager
+def _alone(database: Database, tx: Transaction) -> Iterator[None]:
     """Nodes that start together migrate one after the other."""
     if database.dialect == "postgres":
         tx.execute("LOCK TABLE registry_lock IN EXCLUSIVE MODE")
-    elif database.dialect == "mysql":
-        tx.execute("SELECT GET_LOCK('dragoman.registry.migrate', 60)")
+    if database.dialect != "mysql":
+        yield
+        return
+    # MySQL commits at each change of a table, which would end a lock of the transaction.
+    tx.execute("SELECT GET_LOCK('dragoman.registry.migrate', 60)")
+    try:
+        yield
+    finally:
+        tx.execute("SELECT RELEASE_LOCK('dragoman.registry.migrate')")
+
+
+def _index_exists(database: Database, tx: Transaction, statement: str) -> bool:
+    """Whether a step that died halfway made this index already; only MySQL keeps half a step."""
+    if database.dialect != "mysql" or not statement.startswith("CREATE INDEX"):
+        return False
+    sql = "SELECT 1 FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = ?"
+    return bool(tx.execute(sql, (statement.split()[2],)))
 
 
 def _typed(database: Database, statement: str) -> str:
