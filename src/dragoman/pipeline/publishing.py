@@ -1,0 +1,263 @@
+"""DataFrames published as messages under a contract: checked on the driver, encoded and sent by workers.
+
+At least once: a task that Spark tries again sends again. Each message carries a stable id in the header
+``message-id``, made of application, batch, task and row, by which a receiver can tell the repetition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from dragoman.core.broker import Broker
+from dragoman.core.errors import ConfigurationError, EncodeError, NotFound
+from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.core.message import Message
+from dragoman.core.schema import Schema
+from dragoman.pipeline.arrow import Encoder, SchemaText
+from dragoman.pipeline.options import RegistryAccess
+from dragoman.pipeline.proposal import avro_schema_of
+from dragoman.pipeline.refused import refused_rows, refused_schema
+from dragoman.pipeline.schemas import schemas
+from dragoman.pipeline.tables import DataFile, open_table
+from dragoman.pipeline.tables.writing import FileWriter, Place
+from dragoman.pipeline.types import arrow_schema
+
+MESSAGE_ID = "message-id"
+SEND_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PublishOptions:
+    """All options of ``write.format("dragoman")``. ``quarantine`` is a folder for rows that are not sent."""
+
+    channel: str
+    broker: str
+    registry: RegistryAccess
+    contract: str
+    version: str = "latest"
+    key: str = ""
+    auto_register: bool = False
+    on_invalid: str = "fail"
+    quarantine: str = ""
+    table_format: str = "delta"
+    application: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishPlan:
+    """What a worker needs: made by the driver once everything fits."""
+
+    options: PublishOptions
+    schema_id: int
+    schema: SchemaText
+    payload: tuple[str, ...]
+    refused: Place | None
+    application: str
+
+
+@dataclass(frozen=True)
+class Sent(WriterCommitMessage):
+    messages: int
+    refused: tuple[DataFile, ...]
+
+
+def plan_publishing(options: PublishOptions, schema: Any) -> PublishPlan:
+    """Check a Spark schema against the contract. Raises ``EncodeError`` with everything that does not fit."""
+    columns = arrow_schema(schema)
+    if options.key and options.key not in columns.names:
+        raise ConfigurationError(
+            f"There is no column {options.key!r} for the key.", next=f"Columns: {', '.join(columns.names)}."
+        )
+    schema_id, text = _contract(options, columns)
+    payload = _payload(Encoder(text, schema_id), columns, options.key)
+    application = options.application or f"publish-{uuid.uuid4().hex}"
+    return PublishPlan(
+        options, schema_id, text, tuple(payload.names), _quarantine(options, columns), application
+    )
+
+
+def _contract(options: PublishOptions, columns: Any) -> tuple[int, SchemaText]:
+    known = schemas(options.registry)
+    try:
+        reader = known.reader(options.contract, options.version)
+    except NotFound:
+        if not options.auto_register:
+            raise
+        without_key = pa.schema([field for field in columns if field.name != options.key])
+        schema = Schema("AVRO", avro_schema_of(without_key if options.key else columns, options.channel))
+        registered = known.register(options.contract, schema)
+        return registered, known.text(registered)
+    return known.schema_id(options.contract, reader.version), reader.schema
+
+
+def _payload(encoder: Encoder, columns: Any, key: str) -> Any:
+    """The columns that become the message: all, or all but the key where the contract has no such field."""
+    problems = encoder.problems(columns)
+    without_key = pa.schema([field for field in columns if field.name != key])
+    if problems and key and not encoder.problems(without_key):
+        return without_key
+    encoder.check(columns)
+    return columns
+
+
+def _quarantine(options: PublishOptions, columns: Any) -> Place | None:
+    if options.on_invalid != "quarantine":
+        return None
+    table = open_table(options.table_format, options.quarantine, _table_name(options))
+    schema = table.prepare(refused_schema(columns), ())
+    return Place(table.folder, table.data_folder, schema.serialize().to_pybytes())
+
+
+def _table_name(options: PublishOptions) -> str:
+    return f"{''.join(c if c.isalnum() else '_' for c in options.channel)}_refused"
+
+
+class _Publishing:
+    """What batch and stream writers share."""
+
+    def __init__(self, plan: PublishPlan) -> None:
+        self.plan = plan
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """On a worker: encode and send. Nothing of a batch is sent while one of its rows is refused."""
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        batch = (context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or "0"
+        return asyncio.run(self._send(iterator, f"{self.plan.application}/{batch}/{task}"))
+
+    async def _send(self, iterator: Iterator[Any], prefix: str) -> Sent:
+        encoder = Encoder(self.plan.schema, self.plan.schema_id)
+        broker: Broker = load(BROKERS, scheme_of(self.plan.options.broker))(self.plan.options.broker)
+        await broker.connect()
+        refused = FileWriter(self.plan.refused) if self.plan.refused is not None else None
+        numbers = count()
+        sent = 0
+        try:
+            for batch in iterator:
+                encoded = encoder.encode(batch.select(list(self.plan.payload)).to_struct_array())
+                if encoded.rejections:
+                    self._refuse(batch, encoded.errors(), refused)
+                sent += await self._publish(broker, batch, encoded.frames, numbers, prefix)
+        finally:
+            await broker.close()
+        return Sent(sent, refused.finish() if refused is not None else ())
+
+    def _refuse(self, batch: Any, errors: Any, refused: FileWriter | None) -> None:
+        if refused is None:
+            first = next(error for error in errors.to_pylist() if error is not None)
+            raise EncodeError(
+                f"A row does not fit the contract: {first['reason']}",
+                code=first["code"],
+                next="Mend the rows, or set option('onInvalid', 'quarantine').",
+                path=first["path"],
+            )
+        refused.write(refused_rows(batch, errors, self.plan.application))
+
+    async def _publish(
+        self, broker: Broker, batch: Any, frames: Any, numbers: Iterator[int], prefix: str
+    ) -> int:
+        channel = self.plan.options.channel
+        keys = _keys(batch, self.plan.options.key)
+        waiting: list[Message] = []
+        sent = 0
+        for frame, key, number in zip(frames.to_pylist(), keys, numbers, strict=False):
+            if frame is None:
+                continue
+            waiting.append(Message(channel, frame, key, ((MESSAGE_ID, f"{prefix}/{number}".encode()),)))
+            if len(waiting) == SEND_AT_ONCE:
+                sent += len(await broker.publish(waiting))
+                waiting = []
+        if waiting:
+            sent += len(await broker.publish(waiting))
+        return sent
+
+    def _keep_refused(self, messages: Sequence[Any], batch: int) -> None:
+        options = self.plan.options
+        files = [file for message in messages if message is not None for file in message.refused]
+        if not files:
+            return
+        table = open_table(options.table_format, options.quarantine, _table_name(options))
+        if table.last_batch(self.plan.application) < batch:
+            table.append(files, self.plan.application, batch)
+
+
+class PublishWriter(_Publishing, DataSourceArrowWriter):
+    def commit(self, messages: list[Any]) -> None:
+        self._keep_refused(messages, 0)
+
+    def abort(self, messages: list[Any]) -> None:
+        """What was sent is sent."""
+
+
+class PublishStreamWriter(_Publishing, DataSourceStreamArrowWriter):
+    def commit(self, messages: list[Any], batchId: int) -> None:
+        self._keep_refused(messages, batchId)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:
+        """What was sent is sent; the batch is tried again with the same ids."""
+
+
+def _keys(batch: Any, column: str) -> list[bytes | None]:
+    if not column:
+        return [None] * batch.num_rows
+    values = batch.column(batch.schema.get_field_index(column)).to_pylist()
+    return [value if value is None or isinstance(value, bytes) else str(value).encode() for value in values]
+
+
+def parse_publish_options(given: Mapping[str, str], registry: RegistryAccess, broker: str) -> PublishOptions:
+    """Raises ``ConfigurationError`` for an unknown name or an impossible value, with what is allowed."""
+    names = {
+        "channel": "channel",
+        "contract": "contract",
+        "version": "version",
+        "key": "key",
+        "autoregister": "auto_register",
+        "oninvalid": "on_invalid",
+        "quarantine": "quarantine",
+        "tableformat": "table_format",
+        "application": "application",
+    }
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name.lower() not in names:
+            shown = (
+                "application, autoRegister, broker, channel, contract, key, onInvalid, quarantine, registry"
+            )
+            raise ConfigurationError(
+                f"Publishing has no option {name}.",
+                code="configuration.option",
+                next=f"Options are: {shown}, registry, tableFormat, version.",
+            )
+        values[names[name.lower()]] = value
+    if not values.get("channel"):
+        raise ConfigurationError("Publishing needs a channel.", next="Set option('channel', 'name').")
+    _require_choice(values, "auto_register", ("true", "false"))
+    _require_choice(values, "on_invalid", ("fail", "quarantine"))
+    values["auto_register"] = values.get("auto_register") == "true"
+    values.setdefault("contract", f"{values['channel']}-value")
+    if values.get("on_invalid") == "quarantine" and not values.get("quarantine"):
+        raise ConfigurationError("Where to?", next="Set option('quarantine', 'folder') too.")
+    return PublishOptions(broker=broker, registry=registry, **values)
+
+
+def _require_choice(values: dict[str, Any], name: str, choices: tuple[str, ...]) -> None:
+    value = values.get(name)
+    if value is not None and value not in choices:
+        raise ConfigurationError(
+            f"{name} cannot be {value!r}.",
+            code="configuration.option",
+            next=f"Allowed: {', '.join(choices)}.",
+        )

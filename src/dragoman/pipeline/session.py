@@ -1,0 +1,41 @@
+"""A Spark session fit for channels: ours to start when the user has none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman.core.errors import ConfigurationError
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.globalTempDatabase": "dragoman",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.log.level": "ERROR",
+}
+
+
+def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
+    """The running session, or a new one. Workers use this interpreter, or the one of ``PYSPARK_PYTHON``."""
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("dragoman")
+    if master is not None or "spark.master" not in (settings or {}):
+        builder = builder.master(master or "local[*]")
+    for name, value in {**DEFAULTS, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise ConfigurationError(
+            "Spark could not be started.",
+            code="pipeline.spark",
+            next="It needs Java 17 or later: install a JDK and set JAVA_HOME.",
+        ) from error
