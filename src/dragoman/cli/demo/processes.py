@@ -1,0 +1,95 @@
+"""The demo's processes: started, watched, killed, and none left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from dragoman.core.errors import DragomanError
+
+PATIENCE = 120.0
+
+
+class Processes:
+    """Every process it started is gone when it is left."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def start(self, name: str, module: str, *arguments: str) -> None:
+        with self._log(name).open("wb") as log:
+            self._running[name] = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+
+    def wait_for_line(self, name: str, line: str) -> None:
+        def said() -> bool:
+            return line in self._log(name).read_text(errors="replace")
+
+        self._wait(name, said)
+
+    def wait_for_port(self, name: str, port: int) -> None:
+        def open() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        self._wait(name, open)
+
+    def _wait(self, name: str, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if self._running[name].poll() is not None or time.monotonic() > deadline:
+                raise self._failed(name)
+            time.sleep(0.05)
+
+    def ended(self, name: str) -> bool:
+        code = self._running[name].poll()
+        if code not in (None, 0):
+            raise self._failed(name)
+        return code == 0
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: no good-bye, no clean-up."""
+        process = self._running.pop(name)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def _failed(self, name: str) -> DragomanError:
+        lines = self._log(name).read_text(errors="replace").strip().splitlines()
+        return DragomanError(
+            f"The process {name!r} did not do its part: {lines[-1] if lines else 'it said nothing'}",
+            code="demo.process",
+            next=f"Look at {self._log(name)}",
+        )
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
