@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
 from dragoman.pipeline.arrow.arrays import bytes_of, offsets_of, valid_mask
 from dragoman.schema.framing import HEADER_SIZE
@@ -25,6 +26,8 @@ def headers_of(frames: Any) -> Headers:
     valid = valid_mask(frames)
     missing = np.zeros(count, dtype=bool) if valid is None else ~valid
     long_enough = ((bounds[1:] - bounds[:-1]) >= HEADER_SIZE) & ~missing
+    if count and long_enough.all():
+        return _all_long_enough(frames, missing)
     if len(data) < HEADER_SIZE:
         return Headers(long_enough, missing, long_enough, np.zeros(count, dtype=np.int32))
     start = np.where(long_enough, bounds[:-1], 0)
@@ -33,3 +36,10 @@ def headers_of(frames: Any) -> Headers:
         ids = (ids << 8) | data[start + place]
     framed = long_enough & (data[start] == 0) & (ids >= 0)
     return Headers(framed, missing, long_enough, ids)
+
+
+def _all_long_enough(frames: Any, missing: Any) -> Headers:
+    """The usual case: the headers lie one behind the other once they are cut off."""
+    heads = bytes_of(pc.binary_slice(frames, 0, HEADER_SIZE)).reshape(len(frames), HEADER_SIZE)
+    ids = np.ascontiguousarray(heads[:, 1:]).view(">i4")[:, 0].astype(np.int32)
+    return Headers((heads[:, 0] == 0) & (ids >= 0), missing, ~missing, ids)

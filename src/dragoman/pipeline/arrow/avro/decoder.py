@@ -26,9 +26,12 @@ from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.rejection import Fault, Malformed, Reason, Rejection, add_faults
 from dragoman.schema.framing import HEADER_SIZE
 
+CHUNK = 512
+"""A batch with bad rows is read in parts of so many rows."""
 FAN = 4
-SMALLEST = 4
-"""Ranges of so few rows are not split further: reading them one by one is cheaper."""
+"""A part that fails is cut in so many."""
+SMALLEST = 16
+"""So few rows are not cut further: reading them one by one is cheaper than a call."""
 
 
 def _end_mark() -> bytes:
@@ -50,32 +53,32 @@ class AvroColumnDecoder:
         self._wire = step.wire
         self._resolve = step.resolve
         self._schema = None if step.wire.schema is None else _frame_schema(step.wire.schema)
+        self._bad_before = False
 
     def decode(self, frames: Any) -> tuple[Any, dict[int, Rejection]]:
         if self._schema is None:
-            return self._finish(*self._by_rows(frames.to_pylist()))
+            return self._by_rows(frames.to_pylist())
         marked = pc.binary_join_element_wise(frames, _MARK_SCALAR, _NOTHING)
         rows = marked.to_numpy(zero_copy_only=False).tolist()
-        batch = _try(rows, self._schema)
+        # Bad rows come in company: after a batch with some, the next is not tried whole.
+        batch = None if self._bad_before else _try(rows, self._schema)
         if batch is None:
-            return self._finish(*self._by_parts(rows))
-        return self._finish(*self._checked(batch, rows, {}))
+            return self._by_parts(rows, self._schema)
+        return self._finish(batch, rows)
 
-    def _finish(self, values: Any, rejections: dict[int, Rejection]) -> tuple[Any, dict[int, Rejection]]:
+    def _finish(self, batch: Any, rows: list[bytes]) -> tuple[Any, dict[int, Rejection]]:
+        """Resolve what was read, and reject the rows whose end mark is wrong."""
+        rejections: dict[int, Rejection] = {}
+        wrong = fixed_width(batch.column(3), np.dtype("<u4")) != _MARK_NUMBER
+        for row in np.flatnonzero(wrong).tolist():
+            rejections[row] = self._why(rows[row])
+        return self._resolved(batch.column(2), rejections)
+
+    def _resolved(self, values: Any, rejections: dict[int, Rejection]) -> tuple[Any, dict[int, Rejection]]:
         faults: list[Fault] = []
         columns = self._resolve(values, faults)
         add_faults(rejections, faults)
         return columns, rejections
-
-    def _checked(
-        self, batch: Any, rows: list[bytes], rejections: dict[int, Rejection]
-    ) -> tuple[Any, dict[int, Rejection]]:
-        """The values of a batch, with the rows whose end mark is wrong rejected."""
-        wrong = fixed_width(batch.column(3), np.dtype("<u4")) != _MARK_NUMBER
-        for row in np.flatnonzero(wrong).tolist():
-            if row not in rejections:
-                rejections[row] = self._why(rows[row])
-        return batch.column(2), rejections
 
     def _why(self, marked: bytes) -> Rejection:
         try:
@@ -84,43 +87,30 @@ class AvroColumnDecoder:
             return found.rejection
         return Rejection(Reason.SYNTAX, "The fast and the exact reader disagree about this message.")
 
-    def _by_parts(self, rows: list[bytes]) -> tuple[Any, dict[int, Rejection]]:
-        """Read what can be read; a row that cannot is filled with another, and rejected."""
-        schema = self._schema
-        assert schema is not None
-        good: list[tuple[int, Any]] = []
-        bad: list[int] = []
-        ranges = [(0, len(rows))]
-        while ranges:
-            low, high = ranges.pop()
-            width = max(1, -(-(high - low) // FAN))
-            for start in range(low, high, width):
-                stop = min(start + width, high)
-                part = _try(rows[start:stop], schema)
-                if part is not None:
-                    good.append((start, part))
-                elif stop - start == 1:
-                    bad.append(start)
-                else:
-                    ranges.append((start, stop))
-        return self._assembled(rows, good, bad)
-
-    def _assembled(
-        self, rows: list[bytes], good: list[tuple[int, Any]], bad: list[int]
-    ) -> tuple[Any, dict[int, Rejection]]:
-        rejections: dict[int, Rejection] = {}
-        rescued: dict[int, Any] = {}
-        for row in bad:
-            try:
-                rescued[row] = read_frame(self._wire.read, rows[row][: -len(_MARK)])
-            except Malformed as found:
-                rejections[row] = found.rejection
-        if rescued or not good:
+    def _by_parts(self, rows: list[bytes], schema: str) -> tuple[Any, dict[int, Rejection]]:
+        """Find the bad rows, put a good one in the place of each, and read all of it once more."""
+        suspects = _suspects(rows, schema)
+        self._bad_before = bool(suspects)
+        rejections = self._judged(rows, suspects)
+        good = next((row for number, row in enumerate(rows) if number not in rejections), None)
+        filled = list(rows)
+        for row in rejections:
+            filled[row] = good or b""
+        batch = _try(filled, schema)
+        if batch is None:  # none is good, or the two readers disagree: the exact one is right
             return self._by_rows([row[: -len(_MARK)] for row in rows])
-        filler = good[0][1].slice(0, 1)
-        parts = sorted(good + [(row, filler) for row in bad], key=lambda part: part[0])
-        whole = pa.Table.from_batches([part for _, part in parts]).combine_chunks().to_batches()[0]
-        return self._checked(whole, rows, rejections)
+        columns, found = self._finish(batch, filled)
+        return columns, found | rejections
+
+    def _judged(self, rows: list[bytes], suspects: list[int]) -> dict[int, Rejection]:
+        """What the exact reader finds wrong with some rows."""
+        found: dict[int, Rejection] = {}
+        for row in suspects:
+            try:
+                read_frame(self._wire.read, rows[row][: -len(_MARK)])
+            except Malformed as malformed:
+                found[row] = malformed.rejection
+        return found
 
     def _by_rows(self, frames: list[bytes]) -> tuple[Any, dict[int, Rejection]]:
         rejections: dict[int, Rejection] = {}
@@ -131,7 +121,26 @@ class AvroColumnDecoder:
             except Malformed as found:
                 rejections[row] = found.rejection
                 values.append(None)
-        return pa.array(values, self._wire.type), rejections
+        return self._resolved(pa.array(values, self._wire.type), rejections)
+
+
+def _suspects(rows: list[bytes], schema: str) -> list[int]:
+    """A few rows, with all those among them that make the vectorised reader fail."""
+    found: list[int] = []
+    ranges = _cut(0, len(rows), CHUNK)
+    while ranges:
+        start, stop = ranges.pop()
+        if _try(rows[start:stop], schema) is not None:
+            continue
+        if stop - start > SMALLEST:
+            ranges += _cut(start, stop, -(-(stop - start) // FAN))
+        else:
+            found += range(start, stop)
+    return found
+
+
+def _cut(start: int, stop: int, width: int) -> list[tuple[int, int]]:
+    return [(low, min(low + width, stop)) for low in range(start, stop, width)]
 
 
 def read_frame(read: RowReader, frame: bytes) -> Any:
