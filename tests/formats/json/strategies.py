@@ -102,8 +102,15 @@ def schemas(holes: bool = True, depth: int = 2) -> st.SearchStrategy[Any]:
     if depth == 0:
         return st.one_of(leaves)
     inner = schemas(holes, depth - 1)
-    nested = [typed(inner, holes), typed(inner, holes), typed(inner, holes), combinations(inner, holes)]
-    return st.one_of(*leaves, *nested)
+    return st.one_of(*leaves, structures(holes, inner))
+
+
+def structures(holes: bool, inner: st.SearchStrategy[Any] | None = None) -> st.SearchStrategy[dict[str, Any]]:
+    """Schemas with something to change."""
+    inner = schemas(holes, 1) if inner is None else inner
+    return st.one_of(
+        typed(inner, holes), typed(inner, holes), typed(inner, holes), combinations(inner, holes)
+    )
 
 
 def loose() -> st.SearchStrategy[dict[str, Any]]:
@@ -130,13 +137,51 @@ def combinations(draw: st.DrawFn, inner: st.SearchStrategy[Any], holes: bool) ->
     return {kind: draw(st.lists(inner, min_size=1, max_size=3))}
 
 
+@st.composite
+def modern(draw: st.DrawFn, schema: Any, root: bool = True) -> Any:
+    """The same schema as draft 2020-12 writes it, with a keyword of its own here and there."""
+    if not isinstance(schema, dict):
+        return schema
+    result: dict[str, Any] = {"$schema": DRAFT2020} if root else {}
+    for keyword, value in schema.items():
+        if keyword == "items" and isinstance(value, list):
+            result["prefixItems"] = [draw(modern(each, False)) for each in value]
+        elif keyword == "items" or keyword == "additionalItems":
+            result["items"] = draw(modern(value, False))
+        elif keyword in ("anyOf", "allOf", "oneOf"):
+            result[keyword] = [draw(modern(each, False)) for each in value]
+        elif keyword in ("properties", "patternProperties", "dependencies"):
+            result[keyword] = {name: draw(modern(each, False)) for name, each in value.items()}
+        elif keyword == "additionalProperties" and draw(st.booleans()):
+            result["unevaluatedProperties"] = draw(modern(value, False))
+        elif keyword in ("not", "if", "then", "else", "contains", "additionalProperties", "propertyNames"):
+            result[keyword] = draw(modern(value, False))
+        else:
+            result[keyword] = value
+    return result
+
+
+def recursive(schema: Any) -> Any:
+    """A list of such values, as a record that contains itself."""
+    return {
+        "$ref": "#/definitions/node",
+        "definitions": {
+            "node": {
+                "type": "object",
+                "properties": {"v": schema, "next": {"$ref": "#/definitions/node"}},
+                "additionalProperties": False,
+            }
+        },
+    }
+
+
 CHANGES = ("same", "loosen", "drop", "widen", "add", "wrap", "swap", "require", "tighten")
 
 
 @st.composite
 def changed(draw: st.DrawFn, schema: Any, holes: bool = True, depth: int = 3) -> Any:
     """The schema after a few edits, most of them the kind that people hope is compatible."""
-    change = draw(st.sampled_from(CHANGES))
+    change = draw(st.sampled_from(CHANGES if depth < 3 else CHANGES[1:]))
     if not isinstance(schema, dict) or change == "swap":
         return draw(schemas(holes, 1)) if change == "swap" else schema
     if change == "wrap":

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.formats.json.strategies import changed, documents, schemas
+from tests.formats.json.strategies import changed, documents, modern, recursive, schemas, structures
 
 from dragoman.core.errors import IncompatibleSchema, MessageError
 from dragoman.core.format import Policy
@@ -18,11 +18,17 @@ QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 
 
 @st.composite
-def evolutions(draw: st.DrawFn, holes: bool) -> tuple[Any, Any, list[Any]]:
+def evolutions(draw: st.DrawFn) -> tuple[Any, Any, list[Any]]:
     """An old schema, a new one, and documents for the old one."""
-    old = draw(schemas(holes))
-    new = draw(changed(old, holes))
-    return old, new, draw(st.lists(documents(old), min_size=3, max_size=6))
+    old = draw(structures(holes=True))
+    new = draw(changed(old))
+    samples = draw(st.lists(documents(old), min_size=3, max_size=6))
+    shape = draw(st.sampled_from(["draft 7", "draft 7", "2020-12", "recursive"]))
+    if shape == "2020-12":
+        return draw(modern(old)), draw(modern(new)), samples
+    if shape == "recursive":
+        return recursive(old), recursive(new), [{"v": each, "next": {"v": each}} for each in samples]
+    return old, new, samples
 
 
 def unreadable(old: Any, new: Any, documents: list[Any]) -> list[Any]:
@@ -50,7 +56,7 @@ def judged(old: Any, new: Any, policy: Policy) -> bool:
 
 
 @settings(max_examples=250, deadline=None, suppress_health_check=QUIET)
-@given(evolutions(holes=True))
+@given(evolutions())
 def test_documents_of_an_exactly_compatible_older_schema_are_read(
     evolution: tuple[Any, Any, list[Any]],
 ) -> None:
@@ -60,7 +66,7 @@ def test_documents_of_an_exactly_compatible_older_schema_are_read(
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=QUIET)
-@given(evolutions(holes=True))
+@given(evolutions())
 def test_what_exact_accepts_strict_accepts_and_lenient_too(evolution: tuple[Any, Any, list[Any]]) -> None:
     old, new, _ = evolution
     if judged(old, new, Policy.EXACT):
@@ -70,7 +76,7 @@ def test_what_exact_accepts_strict_accepts_and_lenient_too(evolution: tuple[Any,
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=QUIET)
-@given(evolutions(holes=True))
+@given(evolutions())
 def test_a_counter_example_is_valid_for_the_writer_and_unreadable_for_the_reader(
     evolution: tuple[Any, Any, list[Any]],
 ) -> None:

@@ -18,7 +18,7 @@ from dragoman.core.errors import ConstraintViolated, DecodeError, EncodeError, I
 from dragoman.core.format import Codec
 from dragoman.formats.json.compare.disjoint import disjoint
 from dragoman.formats.json.compare.judge import Side
-from dragoman.formats.json.defaults import Plan, fill, plan_of
+from dragoman.formats.json.defaults import Plan, fill
 from dragoman.formats.json.failure import fail
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.parsed import JsonSchema
@@ -96,10 +96,9 @@ def _decode(validator: jsonschema_rs.Validator) -> Callable[[bytes], Any]:
 
 
 def _decode_as(reader: JsonSchema) -> Callable[[bytes], Any]:
-    plan = plan_of(reader.linked)
-    if plan is None:
+    if reader.defaults is None:
         return _decode(reader.validator)
-    return _decode_filling(reader.validator, plan)
+    return _decode_filling(reader.validator, reader.defaults)
 
 
 def _decode_filling(validator: jsonschema_rs.Validator, plan: Plan) -> Callable[[bytes], Any]:

@@ -13,7 +13,7 @@ from dragoman.core.format import Codec, ParsedSchema, Policy
 from dragoman.formats.json.codec import codec
 from dragoman.formats.json.compare.comparison import Reason, compare
 from dragoman.formats.json.compare.counterexample import CounterExamples
-from dragoman.formats.json.defaults import fill, plan_of
+from dragoman.formats.json.defaults import fill
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.parsed import JsonSchema, parse
 from dragoman.formats.json.schema_of import schema_of
@@ -70,11 +70,10 @@ def _shows(reader: JsonSchema, writer: JsonSchema, document: Any) -> bool:
         return False
     if reader.validator.is_valid(document):
         return False
-    plan = plan_of(reader.linked)
-    if plan is None:
+    if reader.defaults is None:
         return True
     filled = copy.deepcopy(document)
-    fill(plan, filled, optional=False)
+    fill(reader.defaults, filled, optional=False)
     return not reader.validator.is_valid(filled)
 
 

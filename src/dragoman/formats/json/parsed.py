@@ -11,6 +11,7 @@ import jsonschema_rs
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.format import ParsedSchema
+from dragoman.formats.json.defaults import Plan, plan_of
 from dragoman.formats.json.document import compact, read
 from dragoman.formats.json.draft import Draft, draft_of
 from dragoman.formats.json.link import Linked, link
@@ -37,6 +38,11 @@ class JsonSchema:
     @cached_property
     def fingerprint(self) -> str:
         return fingerprint(self.linked)
+
+    @cached_property
+    def defaults(self) -> Plan | None:
+        """What a reader with this schema fills in."""
+        return plan_of(self.linked)
 
     def normalised(self, level: int) -> str:
         """Level 1 has no white space. Level 2 also sorts keys, sets (``required``, ``enum``, ``type``) and

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -47,6 +48,7 @@ class Sampler:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._plainest: dict[Node, Any] = {}
 
     def samples(self, node: Node, near: Near = (), depth: int = 0) -> list[Any]:
         """At most a few dozen, the plainest first."""
@@ -54,10 +56,13 @@ class Sampler:
 
     def one(self, child: Node | Place, depth: int = 0) -> Any:
         """The plainest. Raises ``LookupError`` if none is found."""
-        found = self.samples(self._model.at(child), (), depth)
-        if not found:
-            raise LookupError(child)
-        return found[0]
+        node = self._model.at(child)
+        if node not in self._plainest:
+            found = next(iter(self._of(node, (), depth)), _NONE)
+            if found is _NONE:
+                raise LookupError(child)
+            self._plainest[node] = found
+        return self._plainest[node]
 
     def _of(self, node: Node, near: Near, depth: int) -> Iterable[Any]:
         if depth > _DEPTH:
@@ -130,14 +135,16 @@ class Sampler:
         except LookupError:
             return
         yield least
-        full = dict(least)
+        full, found = dict(least), []
         for name, place in node.properties.items():
-            for value in self.samples(self._model.at(place), (), depth + 1)[:1]:
-                full.setdefault(name, value)
-                yield {**least, name: value}
+            with contextlib.suppress(LookupError):
+                full.setdefault(name, self.one(place, depth + 1))
+                found.append({**least, name: full[name]})
+        yield from found
         yield full
-        if node.rest is None or not isinstance(self._model.at(node.rest.place), Nothing):
-            yield {**least, "another": self._property(node, "another", depth)}
+        with contextlib.suppress(LookupError):
+            full = {**least, "another": self._property(node, "another", depth)}
+        yield full
 
     def _property(self, node: Object, name: str, depth: int) -> Any:
         place = node.properties.get(name) or next(

@@ -17,7 +17,7 @@ from dragoman.formats.json.records import text
 from dragoman.formats.json.records.encoding import value_of
 from dragoman.formats.json.records.misfit import Misfit
 from dragoman.formats.json.records.unions import refuse_ambiguous
-from dragoman.schema.markers import Constraint, Length, Max, Min, Pattern, Primitive
+from dragoman.schema.markers import Constraint, Duration, Length, Max, Min, Pattern, Primitive
 from dragoman.schema.records import describe
 from dragoman.schema.types import (
     MISSING,
@@ -40,8 +40,8 @@ from dragoman.schema.types import (
 )
 
 EXTENSION = "x-dragoman"
-_INT = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
-_LONG = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
+INT: dict[str, Any] = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
+LONG: dict[str, Any] = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 
 
 def schema_of(cls: type) -> str:
@@ -88,7 +88,11 @@ class _Writer:
             added["description"] = field.doc
         if field.default is not MISSING:
             added["default"] = _default(field)
-        added |= _aliases(field.aliases)
+        extension: dict[str, Any] = {"aliases": list(field.aliases)} if field.aliases else {}
+        if isinstance(field.type, EnumType) and field.type.fallback:
+            extension["fallback"] = field.type.fallback
+        if extension:
+            added[EXTENSION] = extension
         if added and "$ref" in schema:
             # Draft 7 ignores what stands beside a reference.
             schema = {"allOf": [schema]}
@@ -143,8 +147,7 @@ def _enum(type: EnumType) -> dict[str, Any]:
     if type.names.doc:
         schema["description"] = type.names.doc
     schema |= {"type": "string", "enum": list(type.symbols)}
-    extension: dict[str, Any] = {"fallback": type.fallback} if type.fallback else {}
-    return _merged(schema | _aliases(type.names.aliases), {EXTENSION: extension} if extension else {})
+    return schema | _aliases(type.names.aliases)
 
 
 def _primitive(type: PrimitiveType) -> dict[str, Any]:
@@ -154,7 +157,7 @@ def _primitive(type: PrimitiveType) -> dict[str, Any]:
         case Primitive.BOOLEAN:
             return {"type": "boolean"}
         case Primitive.INT | Primitive.LONG:
-            bits = _INT if type.primitive is Primitive.INT else _LONG
+            bits = INT if type.primitive is Primitive.INT else LONG
             return {**bits, **_narrowed(_limits(type.constraints), bits)}
         case Primitive.FLOAT:
             return {"type": "number", **_limits(type.constraints), EXTENSION: {"type": "float"}}
@@ -182,7 +185,7 @@ def _logical(
             extension |= _sized(type.size, type.names)
         case DateType():
             schema = {"type": "string", "format": "date"}
-            extension = {"type": "date"} if type.python is int else {}
+            extension = {"type": "date"} if type.python is int or type.constraints else {}
         case TimeType():
             schema = {"type": "string", "pattern": text.LOCAL_TIME}
             extension = {"type": "time", "unit": type.unit.value}
@@ -193,10 +196,14 @@ def _logical(
             extension = {"type": "timestamp", "unit": type.unit.value, "local": type.local}
         case UuidType():
             schema = {"type": "string", "format": "uuid"}
-            extension = _sized(16, type.names)
+            extension = {"type": "uuid", "text": True} if type.python is str else {}
+            if type.names is not None:
+                extension |= {"type": "uuid", "name": type.names.full}
         case DurationType():
             schema = {"type": "string", "format": "duration", "pattern": text.DURATION}
             extension = {"type": "duration", "name": type.names.full}
+            if type.python is not Duration:
+                extension["elapsed"] = True
         case FixedType():
             length = -(-type.size // 3) * 4
             schema = {"type": "string", "contentEncoding": "base64", "minLength": length, "maxLength": length}
@@ -218,7 +225,7 @@ def _stated(constraints: tuple[Constraint, ...]) -> dict[str, Any]:
         if isinstance(each, Min | Max):
             word = "min" if isinstance(each, Min) else "max"
             stated["exclusive" + word.title() if each.exclusive else word] = str(each.value)
-    return stated
+    return dict(sorted(stated.items()))
 
 
 def _encoded(constraints: tuple[Constraint, ...]) -> dict[str, Any]:
@@ -248,7 +255,7 @@ def _limits(constraints: tuple[Constraint, ...], noun: str = "") -> dict[str, An
                     limits["max" + noun] = most
             case Pattern(regex):
                 limits["pattern"] = regex
-    return limits
+    return dict(sorted(limits.items(), reverse=True))
 
 
 def _narrowed(limits: dict[str, Any], bits: dict[str, Any]) -> dict[str, Any]:

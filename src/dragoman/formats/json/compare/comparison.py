@@ -35,7 +35,7 @@ from dragoman.formats.json.node import (
     Values,
 )
 
-MAX_JUDGEMENTS = 200_000
+MAX_JUDGEMENTS = 30_000
 MAX_REASONS = 100
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,16 +30,12 @@ class CounterExamples:
     def of(self, reason: Reason) -> str | None:
         """The shortest of the first documents that show it, as JSON."""
         best: str | None = None
-        for tried, inner in enumerate(self._inner(reason)):
-            if tried >= MAX_TRIED:
-                break
-            try:
+        with contextlib.suppress(LookupError):
+            for inner in itertools.islice(self._inner(reason), MAX_TRIED):
                 document = self._wrapped(inner, reason)
-            except LookupError:
-                break
-            text = compact(document)
-            if len(text) < len(best or "x" * MAX_LENGTH) and self._shows(document):
-                best = text
+                text = compact(document)
+                if len(text) < (MAX_LENGTH if best is None else len(best)) and self._shows(document):
+                    best = text
         return best
 
     def _inner(self, reason: Reason) -> Iterator[Any]:
@@ -45,12 +43,12 @@ class CounterExamples:
         writer = reason.pair.writer.node
         key = reason.difference.step.key
         values = self._sampler.samples(writer, parts(reason.pair.reader))
+        yield from values
         if isinstance(key, str):
             yield from self._with_property(key, writer, values)
         elif isinstance(key, int):
             for value in (*self._of_item(key, writer), *WILD):
                 yield self._array_with(writer, key, value)
-        yield from values
 
     def _with_property(self, name: str, writer: Node, values: list[Any]) -> Iterator[Any]:
         objects = [each for each in values if isinstance(each, dict)] or [{}]

@@ -40,6 +40,11 @@ def decoder_of(record: RecordType) -> Convert:
     return _Decoders().record(record)
 
 
+def value_from(type: Type, value: Any) -> Any:
+    """One value from JSON, for defaults in schemas. Raises ``Misfit``."""
+    return _Decoders().of(type)(value)
+
+
 class _Decoders:
     def __init__(self) -> None:
         self._records: dict[RecordType, Convert] = {}

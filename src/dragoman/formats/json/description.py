@@ -1,0 +1,265 @@
+"""From a JSON Schema to the description that all formats share: for code generators, and for other formats.
+
+What our own ``schema_of`` wrote comes back whole. Of other schemas everything comes back that a record
+class can say; what none can (anything at all, a condition, ``not``) is refused with its place. A property
+that may be left out becomes an optional field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+import re
+from enum import Enum
+from typing import Any
+
+from dragoman.core.errors import InvalidSchema
+from dragoman.formats.json import scalars_of
+from dragoman.formats.json.document import pointer
+from dragoman.formats.json.link import Linked, Place, place_of
+from dragoman.formats.json.parsed import JsonSchema
+from dragoman.formats.json.records.decoding import value_from
+from dragoman.formats.json.records.misfit import Misfit
+from dragoman.formats.json.schema_of import EXTENSION
+from dragoman.schema.markers import Length, Primitive
+from dragoman.schema.types import (
+    MISSING,
+    ArrayType,
+    Construction,
+    EnumType,
+    Field,
+    MapType,
+    Names,
+    PrimitiveType,
+    RecordType,
+    Type,
+    UnionType,
+    is_null,
+)
+
+NULL = PrimitiveType(Primitive.NULL)
+
+
+def describe_schema(schema: JsonSchema, name: str = "Record") -> RecordType:
+    """The record that a schema describes. ``name`` is for a schema without a title.
+
+    Raises ``InvalidSchema`` for what no record class can hold.
+    """
+    described = type_of_schema(schema, name)
+    if isinstance(described, RecordType):
+        return described
+    raise InvalidSchema(
+        "The schema does not describe an object with properties.",
+        code="schema.not-a-record",
+        next="Only such schemas have a record class.",
+    )
+
+
+def type_of_schema(schema: JsonSchema, name: str = "Record") -> Type:
+    """The same for a schema of any value."""
+    return _Describer(schema.linked).of(Place(0, ""), name)
+
+
+class _Describer:
+    """Named types are made once for a place, so recursive ones find themselves."""
+
+    def __init__(self, linked: Linked) -> None:
+        self._linked = linked
+        self._named: dict[Place, Type] = {}
+
+    def of(self, place: Place, name: str) -> Type:
+        """``name`` is what the schema would be called if it has no title."""
+        known = self._named.get(place)
+        if known is not None:
+            return known
+        schema = self._linked.at(place)
+        if not isinstance(schema, dict) or not schema:
+            raise _indescribable("any value or none", place)
+        if "$ref" in schema:
+            target = place_of(schema["$ref"])
+            return self.of(target, target.pointer.rpartition("/")[2] or name)
+        for keyword_ in ("anyOf", "oneOf"):
+            if keyword_ in schema:
+                count = len(schema[keyword_])
+                return _union([self.of(_under(place, keyword_, index), name) for index in range(count)])
+        if "allOf" in schema:
+            return self._all(place, schema, name)
+        if "enum" in schema or "const" in schema:
+            return self._enum(place, schema, name)
+        return self._typed(place, schema, name)
+
+    def _typed(self, place: Place, schema: dict[str, Any], name: str) -> Type:
+        kinds = schema.get("type", "object" if "properties" in schema else None)
+        if isinstance(kinds, list):
+            return _union([self._one(place, {**schema, "type": kind}, name) for kind in kinds])
+        return self._one(place, {**schema, "type": kinds}, name)
+
+    def _one(self, place: Place, schema: dict[str, Any], name: str) -> Type:
+        match schema["type"]:
+            case "object":
+                return self._object(place, schema, name)
+            case "array":
+                return self._array(place, schema, name)
+            case "null":
+                return NULL
+            case "string" | "integer" | "number" | "boolean":
+                return scalars_of.scalar(schema, _names(name, {}))
+            case _:
+                raise _indescribable("values of any type", place)
+
+    def _object(self, place: Place, schema: dict[str, Any], name: str) -> Type:
+        if "properties" in schema:
+            return self._record(place, schema, name, [(place, schema)])
+        if isinstance(schema.get("additionalProperties"), dict) and schema["additionalProperties"]:
+            limits = _length(schema, "Properties")
+            return MapType(self.of(_under(place, "additionalProperties"), name), limits)
+        raise _indescribable("an object of any properties", place)
+
+    def _record(
+        self, place: Place, schema: dict[str, Any], name: str, parts: list[tuple[Place, dict[str, Any]]]
+    ) -> RecordType:
+        """``parts`` are the schemas whose properties it has: itself, or those of its ``allOf``."""
+        names = _names(name, schema)
+        record = RecordType(names, object, Construction.KEYWORD)
+        self._named[place] = record
+        required = {each for _, part in parts for each in part.get("required", [])}
+        fields = [
+            self._field(_under(where, "properties", each), each, each in required)
+            for where, part in parts
+            for each in part.get("properties", {})
+        ]
+        record.fields = tuple(fields)
+        record.cls = dataclasses.make_dataclass(
+            names.name, [each.argument for each in fields], namespace={"__doc__": names.doc}, kw_only=True
+        )
+        return record
+
+    def _field(self, place: Place, name: str, required: bool) -> Field:
+        schema = self._linked.at(place)
+        type = self.of(place, _camel(name))
+        stated = schema if isinstance(schema, dict) else {}
+        extension = stated.get(EXTENSION, {})
+        if isinstance(type, EnumType) and "fallback" in extension:
+            type = dataclasses.replace(type, fallback=extension["fallback"])
+        default: Any = MISSING
+        if "default" in stated:
+            default = _default(type, stated["default"], place)
+        elif not required:
+            type = _union([NULL, type])
+            default = None
+        argument = attribute_of(name)
+        return Field(
+            name=name,
+            attribute=argument,
+            argument=argument,
+            type=type,
+            default=default,
+            doc=stated.get("description"),
+            aliases=tuple(extension.get("aliases", ())),
+        )
+
+    def _all(self, place: Place, schema: dict[str, Any], name: str) -> Type:
+        """A single part stands for itself; objects are merged into one record."""
+        places = [self._target(_under(place, "allOf", index)) for index in range(len(schema["allOf"]))]
+        if len(places) == 1 and not {"properties", "type", "enum"} & schema.keys():
+            reference = schema["allOf"][0].get("$ref") if isinstance(schema["allOf"][0], dict) else None
+            last = place_of(reference).pointer.rpartition("/")[2] if reference else ""
+            return self.of(places[0], last or name)
+        parts = [(each, self._linked.at(each)) for each in places]
+        own = [(place, schema)] if "properties" in schema else []
+        if any(not isinstance(part, dict) or "properties" not in part for _, part in parts):
+            raise _indescribable("allOf of other things than objects", place)
+        return self._record(place, schema, name, [*parts, *own])
+
+    def _target(self, place: Place) -> Place:
+        schema = self._linked.at(place)
+        return place_of(schema["$ref"]) if isinstance(schema, dict) and "$ref" in schema else place
+
+    def _array(self, place: Place, schema: dict[str, Any], name: str) -> Type:
+        items = schema.get("items")
+        if not isinstance(items, dict) or not items:
+            raise _indescribable("an array of anything", place)
+        inner = self.of(_under(place, "items"), name)
+        unique = schema.get("uniqueItems") is True and isinstance(inner, PrimitiveType)
+        return ArrayType(inner, set if unique else list, _length(schema, "Items"))
+
+    def _enum(self, place: Place, schema: dict[str, Any], name: str) -> Type:
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        if None in values and len(values) > 1:
+            rest = [value for value in values if value is not None]
+            return _union([NULL, self._enum(place, {**schema, "enum": rest}, name)])
+        if all(isinstance(each, str) and _is_name(each) for each in values):
+            names = _names(name, schema)
+            made = Enum(names.name, {each: each for each in values})  # type: ignore[misc]
+            return self._named.setdefault(place, EnumType(names, made))
+        kinds = {scalars_of.kind(each) for each in values}
+        if kinds == {"integer", "number"}:
+            kinds = {"number"}
+        if len(kinds) != 1 or not kinds <= {"string", "integer", "number", "boolean", "null"}:
+            raise _indescribable("values of several types", place)
+        return self._one(place, {"type": kinds.pop()}, name)
+
+
+def _union(branches: list[Type]) -> Type:
+    """Flat, each branch once."""
+    flat: list[Type] = []
+    for branch in branches:
+        for each in branch.branches if isinstance(branch, UnionType) else (branch,):
+            if not any(each is other or (is_null(each) and is_null(other)) for other in flat):
+                flat.append(each)
+    return flat[0] if len(flat) == 1 else UnionType(tuple(flat))
+
+
+def _default(type: Type, value: Any, place: Place) -> Any:
+    try:
+        return value_from(type, value)
+    except Misfit as error:
+        raise InvalidSchema(
+            f"The default does not fit: {error}", next="Correct it.", pointer=place.pointer
+        ) from None
+
+
+def _names(name: str, schema: dict[str, Any]) -> Names:
+    title = schema.get("title")
+    full = title if isinstance(title, str) and title else name
+    namespace, _, last = full.rpartition(".")
+    if not all(_is_name(part) for part in (*namespace.split("."), last) if part) or not last:
+        namespace, last = "", _camel(full) or "Record"
+    aliases = tuple(schema.get(EXTENSION, {}).get("aliases", ()))
+    return Names(last, namespace, schema.get("description"), aliases)
+
+
+def _camel(text: str) -> str:
+    words = re.findall(r"[A-Za-z0-9]+", text)
+    name = "".join(word[0].upper() + word[1:] for word in words)
+    return name if name[:1].isalpha() or not name else "_" + name
+
+
+def attribute_of(name: str) -> str:
+    """A property's name as Python can write it."""
+    attribute = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+    if attribute[0].isdigit():
+        attribute = "_" + attribute
+    return attribute + "_" if keyword.iskeyword(attribute) else attribute
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and text.isascii() and not keyword.iskeyword(text) and text != "mro"
+
+
+def _length(schema: dict[str, Any], noun: str) -> tuple[Length, ...]:
+    least, most = schema.get("min" + noun, 0), schema.get("max" + noun)
+    return (Length(least, most),) if least or most is not None else ()
+
+
+def _under(place: Place, *path: object) -> Place:
+    return Place(place.document, place.pointer + pointer(path))
+
+
+def _indescribable(what: str, place: Place) -> InvalidSchema:
+    return InvalidSchema(
+        f"The schema allows {what}, which a record class cannot say.",
+        code="schema.indescribable",
+        next="Give it a type, or read such messages without a class.",
+        pointer=place.pointer or "/",
+    )
