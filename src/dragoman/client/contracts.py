@@ -13,9 +13,9 @@ from typing import Any
 from dragoman.client.options import ClientOptions
 from dragoman.core.contract import Compatibility, ContractVersion
 from dragoman.core.errors import EncodeError, NotFound, UnknownSchema
-from dragoman.core.format import Format, ParsedSchema
+from dragoman.core.format import Codec, Format, ParsedSchema
 from dragoman.core.loading import FORMATS, load
-from dragoman.core.registry import Registry
+from dragoman.core.registry import Registry, VersionNumber
 from dragoman.core.schema import Schema
 from dragoman.schema.framing import HEADER_SIZE, header_of
 from dragoman.schema.tagging import Tag, tag
@@ -96,6 +96,16 @@ class Contracts:
         codec = self._format.codec(parsed, cls=cls)
         known = Known(version.schema, self._format, parsed)
         return Bound(cls, version, known, framing(header_of(schema_id), codec.encode, cls))
+
+    async def plain_codec(self, contract: str, version: VersionNumber = "latest") -> Codec:
+        """Between plain Python values and whole frames, for those who have no class.
+
+        Raises ``NotFound``.
+        """
+        found = await self.registry.version(contract, version)
+        known = await self.known(id_of(found.schema))
+        header, codec = header_of(id_of(found.schema)), known.format.codec(known.parsed)
+        return Codec(lambda value: header + codec.encode(value), unframing(codec.decode))
 
     async def known(self, schema_id: int) -> Known:
         """Raises ``UnknownSchema``, ``RegistryUnavailable``."""

@@ -38,8 +38,8 @@ class DeadLetter:
 
     @property
     def channel(self) -> str:
-        """Where it came from."""
-        return self.cause(names.ORIGINAL_CHANNEL)
+        """Where it came from; by the name of the letters' channel if no header says so."""
+        return self.cause(names.ORIGINAL_CHANNEL) or self.message.channel.rpartition(".")[0]
 
     @property
     def code(self) -> str:
