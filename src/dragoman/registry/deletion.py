@@ -14,7 +14,6 @@ from dragoman.registry.store import contracts, history, schemas, settings
 def delete_contract(tx: Transaction, name: ContractName, *, permanent: bool, author: str) -> Sequence[int]:
     """The numbers of the versions that were hidden, or are gone."""
     _check_writable(tx, name)
-    contracts.lock(tx, name)
     numbers = contracts.numbers(tx, name)
     if not numbers:
         raise refusals.no_contract(name)
@@ -37,7 +36,6 @@ def delete_contract(tx: Transaction, name: ContractName, *, permanent: bool, aut
 
 def delete_version(tx: Transaction, name: ContractName, number: int, *, permanent: bool, author: str) -> int:
     _check_writable(tx, name)
-    contracts.lock(tx, name)
     numbers = contracts.numbers(tx, name)
     if not numbers or (not permanent and all(hidden for _, hidden in numbers)):
         raise refusals.no_contract(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from dragoman.core.database import Transaction
@@ -105,11 +106,17 @@ class Parser:
                 self._kept.popitem(last=False)
 
 
+@cache
+def schema_types() -> tuple[str, ...]:
+    """The types that this installation understands; looking them up is slow."""
+    return names(FORMATS)
+
+
 def format_of(type: str) -> Format:
     """The format that understands schemas of this type."""
-    if type not in names(FORMATS):
+    if type not in schema_types():
         raise InvalidSchema(
-            f"There is no schema type {type!r}.", next=f"Known are {', '.join(names(FORMATS))}."
+            f"There is no schema type {type!r}.", next=f"Known are {', '.join(schema_types())}."
         )
     found: Format = load(FORMATS, type)()
     return found

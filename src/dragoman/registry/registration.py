@@ -42,7 +42,7 @@ def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVers
     name = asked.name
     mode = settings.effective_mode(tx, name)
     _check_mode(name, asked.draft, mode)
-    next_version = contracts.lock(tx, name)
+    next_version = contracts.next_version(tx, name)
     if mode.importing:
         return _import(tx, parser, asked, next_version)
     chosen = settings.effective(tx, name)

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dragoman.core.database import Transaction
-from dragoman.core.loading import FORMATS, names
 from dragoman.registry import lookup, refusals
 from dragoman.registry.access import Role
 from dragoman.registry.http.answers import SUBJECT_JSON, text_answer
@@ -29,6 +28,7 @@ from dragoman.registry.http.subject_values import answer, form_of, schema_string
 from dragoman.registry.http.subjects import prefix_filter
 from dragoman.registry.model import StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName, parse_name
+from dragoman.registry.parsing import schema_types
 from dragoman.registry.store import contracts, schemas
 
 MOST_SCHEMAS = 1000
@@ -159,7 +159,7 @@ def _has_rule(found: StoredVersion, rule_type: str) -> bool:
 
 
 async def list_types(request: Request) -> Response:
-    return answer(list(names(FORMATS)))
+    return answer(list(schema_types()))
 
 
 async def root(request: Request) -> Response:

@@ -33,14 +33,13 @@ def _from_row(row: Row) -> StoredVersion:
     )
 
 
-def lock(tx: Transaction, name: ContractName) -> int:
-    """Let nobody else change this contract until the transaction ends; the next version's number."""
-    where = " WHERE context = ? AND name = ?"
-    tx.execute("UPDATE registry_contracts SET next_version = next_version" + where, name)
-    if not tx.changed:
-        tx.execute("INSERT INTO registry_contracts (context, name, next_version) VALUES (?, ?, 1)", name)
-        return 1
-    return int(tx.execute("SELECT next_version FROM registry_contracts" + where, name)[0][0])
+def next_version(tx: Transaction, name: ContractName) -> int:
+    """The number that the contract's next version gets; the contract is made if need be."""
+    rows = tx.execute("SELECT next_version FROM registry_contracts WHERE context = ? AND name = ?", name)
+    if rows:
+        return int(rows[0][0])
+    tx.execute("INSERT INTO registry_contracts (context, name, next_version) VALUES (?, ?, 1)", name)
+    return 1
 
 
 def names(tx: Transaction, *, deleted: bool = False, live: bool = True) -> Sequence[ContractName]:
@@ -116,7 +115,7 @@ def having_text(
 
 
 def insert(tx: Transaction, name: ContractName, number: int, schema_id: int, author: str) -> None:
-    """Add a version under a lock. The next number stays above every number ever given."""
+    """Add a version. The next number stays above every number ever given."""
     tx.execute(
         "INSERT INTO registry_versions (context, contract, version, schema_id, live_schema, created, author)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -50,23 +50,23 @@ def by_content(tx: Transaction, context: str, type: str, guid: str) -> StoredSch
     return from_row(rows[0]) if rows else None
 
 
-def next_id(tx: Transaction, context: str) -> int:
-    """Reserve an id. The row stays locked until the end of the transaction, so ids have no gaps."""
-    tx.execute("UPDATE registry_contexts SET next_id = next_id + 1 WHERE name = ?", (context,))
+def lock_context(tx: Transaction, context: str) -> None:
+    """Let no other node write to this context until the transaction ends."""
+    tx.execute("UPDATE registry_contexts SET next_id = next_id WHERE name = ?", (context,))
     if not tx.changed:
-        tx.execute("INSERT INTO registry_contexts (name, next_id) VALUES (?, 2)", (context,))
-        return 1
+        tx.execute("INSERT INTO registry_contexts (name, next_id) VALUES (?, 1)", (context,))
+
+
+def next_id(tx: Transaction, context: str) -> int:
+    """Take an id, under the context's lock, so that ids have no gaps."""
+    tx.execute("UPDATE registry_contexts SET next_id = next_id + 1 WHERE name = ?", (context,))
     return int(tx.execute("SELECT next_id FROM registry_contexts WHERE name = ?", (context,))[0][0]) - 1
 
 
 def raise_next_id(tx: Transaction, context: str, above: int) -> None:
     """After an import with a given id: numbers go on above it."""
-    tx.execute(
-        "UPDATE registry_contexts SET next_id = ? WHERE name = ? AND next_id <= ?",
-        (above + 1, context, above),
-    )
-    if not tx.changed and not tx.execute("SELECT 1 FROM registry_contexts WHERE name = ?", (context,)):
-        tx.execute("INSERT INTO registry_contexts (name, next_id) VALUES (?, ?)", (context, above + 1))
+    sql = "UPDATE registry_contexts SET next_id = ? WHERE name = ? AND next_id <= ?"
+    tx.execute(sql, (above + 1, context, above))
 
 
 def greatest_id(tx: Transaction, context: str) -> int:
