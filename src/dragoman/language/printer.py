@@ -129,7 +129,7 @@ class Printer:
         whole = before + inline(node) + after
         start = anchor or node
         items = getattr(node, "items", None)
-        if isinstance(node, s.Choice):
+        if isinstance(node, s.Choice) and not self._choice_fits(indent, whole, node):
             for option in node.options[:-1]:
                 self.structure(indent, before, option, " |")
                 before = ""
@@ -145,6 +145,14 @@ class Printer:
             self.structure(indent + 1, "", items[-1])
             end = self._inside(items[0], items[-1])[1]
             self.line(indent, closing + node.cardinality.value + after, end)
+
+    def _choice_fits(self, indent: int, whole: str, node: s.Choice) -> bool:
+        first, *_, last = node.options
+        spans = [(first.span.end, last.span.start)]
+        for option in node.options:
+            items = getattr(option, "items", None)
+            spans += [self._inside(items[0], items[-1])] if items else []
+        return all(self._fits(indent, whole, *span) for span in spans)
 
     def value(self, indent: int, before: str, node: s.Value, after: str = "", anchor: int = -1) -> None:
         start = anchor if anchor >= 0 else node.span.start

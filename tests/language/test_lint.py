@@ -1,0 +1,155 @@
+"""The linter. Each rule's page of documentation holds its tests: a wrong model and a right one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from dragoman.language.diagnostic import Severity, apply
+from dragoman.language.lint import RULES, fix, has_errors, lint, lint_text
+from dragoman.language.lint.output import as_json, as_sarif
+from dragoman.language.parser import parse
+from tests.language import ebnf
+
+PAGES = Path(__file__).parents[2] / "docs" / "lint"
+MODEL = """API description Shop
+data type Order { "id": ID<int> }
+channel Orders
+  on path "orders"
+  produces message OrderPlaced
+    delivering payload Order
+    where CORRELATION_ID is "$message.payload#/nowhere"
+"""
+
+
+def examples(rule: str) -> tuple[str, str]:
+    wrong, right = re.findall(r"```mdsl\n(.*?)```", (PAGES / f"{rule}.md").read_text(), re.DOTALL)
+    return wrong, right
+
+
+def found(text: str, rule: str) -> bool:
+    return any(each.rule == rule for each in lint_text(text))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_finds_what_is_wrong_and_accepts_what_is_right(rule: str) -> None:
+    wrong, right = examples(rule)
+    assert found(wrong, rule)
+    assert parse(right).ok and not found(right, rule)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_page_says_what_the_rule_does(rule: str) -> None:
+    page = (PAGES / f"{rule}.md").read_text()
+    assert f"{RULES[rule].severity.word.capitalize()}. {RULES[rule].summary}" in page
+    finding = next(each for each in lint_text(examples(rule)[0]) if each.rule == rule)
+    assert f"It says: {finding.message}" in page
+    assert ("A fix is offered." in page) == (finding.fix is not None)
+    assert f"[{rule}]({rule}.md) | {RULES[rule].severity.word}" in (PAGES / "index.md").read_text()
+
+
+def test_there_is_a_page_for_each_rule_and_no_other() -> None:
+    assert {page.stem for page in PAGES.glob("*.md")} == {*RULES, "index"}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_fix_removes_its_cause_and_leaves_a_model_that_parses(rule: str) -> None:
+    wrong, _ = examples(rule)
+    fixes = [each.fix for each in lint_text(wrong) if each.rule == rule and each.fix]
+    if fixes:
+        mended = apply(wrong, fixes)
+        assert parse(mended).ok and not found(mended, rule)
+
+
+def test_all_fixes_together_mend_a_model() -> None:
+    text = """API description Shop
+data type order { "id": ID<int>, "total": D }
+channel Orders
+  of type GUARANTEED_DELIVERY, GUARANTEED_DELIVERY
+  on path "shops/${shop}/orders"
+  produces message OrderPlaced
+    expecting payload Ordr
+message endpoint Billing
+  of type COMPETEING_CONSUMER
+  uses channels: Orders where consumed if "payload.id" > 3
+"""
+    assert {each.rule for each in lint_text(fix(text))} == set()
+
+
+def test_a_pointer_is_followed_through_types_lists_and_alternatives() -> None:
+    text = """API description Shop
+data type Address { "city": { "zip": D<int> } }
+data type Order { "id": ID<int>, "to": Address | "shop": ID<int>, "lines": { "sku": D<string> }+ }
+channel A on path "a" produces message M delivering payload Order
+  where CORRELATION_ID is "$message.payload#POINTER"
+"""
+    for good in ("/id", "/to/city/zip", "/shop", "/lines/0/sku", ""):
+        assert not found(text.replace("POINTER", good), "pointer-unresolved"), good
+    for bad in ("/to/zip", "/lines/sku", "/id/x", "/", "/shop/id"):
+        assert found(text.replace("POINTER", bad), "pointer-unresolved"), bad
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        MODEL.replace('/nowhere"', '/nowhere" // lint: allow pointer-unresolved'),
+        MODEL.replace("channel", "// lint: allow other, pointer-unresolved\nchannel"),
+        "// lint: allow-file pointer-unresolved\n" + MODEL,
+    ],
+)
+def test_a_comment_silences_a_rule(comment: str) -> None:
+    assert has_errors(lint_text(MODEL))
+    assert not found(comment, "pointer-unresolved")
+
+
+def test_a_comment_silences_nothing_elsewhere() -> None:
+    assert found(
+        MODEL.replace("data type", "// lint: allow pointer-unresolved\ndata type"), "pointer-unresolved"
+    )
+    assert found(MODEL.replace("channel", "// lint: allow unknown-reference\nchannel"), "pointer-unresolved")
+
+
+def test_with_syntax_errors_nothing_else_is_said() -> None:
+    diagnostics = lint_text(MODEL + "channel oops\n")
+    assert [each.rule for each in diagnostics] == ["syntax"]
+
+
+def test_json_names_the_place_the_rule_and_the_fix() -> None:
+    parsed = parse(MODEL.replace("ID<int>", "ID"), "shop.mdsl")
+    first = as_json(parsed.source, lint(parsed))[0]
+    assert first == {
+        "file": "shop.mdsl",
+        "line": 2,
+        "column": 25,
+        "end_line": 2,
+        "end_column": 27,
+        "rule": "untyped-parameter",
+        "severity": "info",
+        "message": "'ID' has no basic type, such as ID<string>.",
+        "expected": [],
+        "fix": "Make it a string",
+    }
+
+
+def test_sarif_has_rules_results_and_fixes() -> None:
+    parsed = parse(MODEL.replace("ID<int>", "ID"), "shop.mdsl")
+    log = as_sarif([(parsed.source, lint(parsed))])
+    run = log["runs"][0]
+    assert log["version"] == "2.1.0"
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {*RULES, "syntax"}
+    result = run["results"][0]
+    assert (result["ruleId"], result["level"]) == ("untyped-parameter", "note")
+    replacement = result["fixes"][0]["artifactChanges"][0]["replacements"][0]
+    assert replacement["insertedContent"]["text"] == "ID<string>"
+    assert {each["level"] for each in run["results"]} == {"note", "error"}
+
+
+@settings(deadline=None, max_examples=150)
+@given(ebnf.texts())
+def test_every_model_can_be_linted_and_fixed(text: str) -> None:
+    for each in lint_text(text):
+        assert each.severity in Severity and each.message.endswith(".")
+    assert parse(fix(text)).ok
