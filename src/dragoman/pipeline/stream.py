@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from dragoman.core.errors import BrokerUnavailable, ConfigurationError
+from dragoman.core.errors import BrokerUnavailable
 from dragoman.pipeline.batch import RangePartition
 from dragoman.pipeline.offsets import Offsets, in_order, limited
 from dragoman.pipeline.plan import ReadPlan, channels_of, open_log
@@ -29,10 +29,6 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Spark keeps the offsets in its checkpoint; nothing is acknowledged at the broker."""
 
     def __init__(self, plan: ReadPlan, schema: Any) -> None:
-        if plan.options.ending_offsets is not None:
-            raise ConfigurationError(
-                "endingOffsets is for batches.", next="Use trigger(availableNow=True) for what is there now."
-            )
         self._plan = plan
         self._schema = arrow_schema(schema)
         self._seconds = WAIT_SECONDS if plan.options.wait_seconds is None else plan.options.wait_seconds
@@ -88,12 +84,9 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return kept_offsets(open_log(self._plan.options.broker), self._channels(), self._plan.options)
 
     def _ends(self) -> Offsets:
-        return in_order(
-            {
-                channel: {str(partition): high for partition, (_, high) in inner.items()}
-                for channel, inner in self._kept().items()
-            }
-        )
+        """With ``endingOffsets`` the stream never goes beyond them, however the channel grows."""
+        bound = self._plan.options.ending_offsets or "latest"
+        return bound_offsets(open_log(self._plan.options.broker), self._kept(), bound, "latest")
 
 
 def _not_before(start: Offsets, end: Offsets) -> Offsets:

@@ -272,15 +272,19 @@ def same(schema: Any, raw: Any, ours: Any) -> bool:
             cells = dict(ours)
             return raw.keys() == cells.keys() and all(same(schema["values"], raw[k], cells[k]) for k in raw)
         case "float", _:
-            return bool(_float32(raw) == ours)
+            return _equal_floats(_float32(raw), ours)
         case "double", _:
-            return bool(float(raw) == ours)
+            return _equal_floats(float(raw), ours)
         case "string", _:
             return bool((raw.decode() if isinstance(raw, bytes) else raw) == ours)
         case "bytes", None:
             return bool((raw.encode() if isinstance(raw, str) else raw) == ours)
         case _:
             return bool(_meaning(schema, logical, raw) == ours)
+
+
+def _equal_floats(first: float, second: float) -> bool:
+    return first == second or (first != first and second != second)
 
 
 def _float32(value: float) -> float:

@@ -88,6 +88,24 @@ def _text(number: int, scale: int) -> str:
     return ("-" if number < 0 else "") + digits[:point] + ("." + digits[point:] if scale else "")
 
 
+def cast_exactly(array: Any, type: Any) -> tuple[Any, Any]:
+    """The decimals as another type, and a mask of those that do not fit it (now zero), or ``None``."""
+    try:
+        return array.cast(type), None
+    except pa.ArrowInvalid:
+        wrong = np.array([not _fits(each, type) for each in array], dtype=bool)
+        zero = pa.scalar("0" if pa.types.is_string(array.type) else decimal.Decimal(0), array.type)
+        return pc.if_else(pa.array(wrong), zero, array).cast(type), wrong
+
+
+def _fits(value: Any, type: Any) -> bool:
+    try:
+        value.cast(type)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def binary_from_decimals(array: Any) -> Any:
     """Each value in as few bytes as it needs."""
     matrix = fixed_width_bytes(array)

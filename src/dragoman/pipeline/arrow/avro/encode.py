@@ -20,7 +20,7 @@ from dragoman.pipeline.arrow.arrays import (
 from dragoman.pipeline.arrow.avro import write
 from dragoman.pipeline.arrow.avro.encode_leaves import Leaf, add_fault, leaf_of
 from dragoman.pipeline.arrow.avro.encode_union import union_convert, union_problems
-from dragoman.pipeline.arrow.avro.target import Opaque, member_names
+from dragoman.pipeline.arrow.avro.target import Opaque, arrow_type, member_names
 from dragoman.pipeline.arrow.avro.tree import (
     NULL,
     Array,
@@ -34,6 +34,8 @@ from dragoman.pipeline.arrow.avro.tree import (
     optional,
 )
 from dragoman.pipeline.arrow.avro.write import RowWriter
+from dragoman.pipeline.arrow.constraints import Constrained
+from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
 
 Convert = Callable[[Any, list[Fault], Any], Any]
@@ -54,27 +56,34 @@ class Form:
 class FormCompiler:
     """``fast`` forms are for the vectorised writer, the others for writing row by row."""
 
-    def __init__(self, fast: bool, default: Default) -> None:
+    def __init__(self, fast: bool, mapping: Mapping, default: Default) -> None:
         self.fast = fast
+        self.mapping = mapping
         self.default = default
 
     def form(self, target: Any, path: str = "") -> Form:
-        match target:
-            case Union():
-                return self._union(target, path)
-            case Record():
-                return _required(self._record(target, path), path)
-            case Array():
-                return _required(self._array(target, path), path)
-            case Map():
-                return _required(self._map(target, path), path)
-            case _ if target == NULL:
-                return Form(_null_convert(path), _null_problems, write.write_null)
-            case _:
-                return _required(self._leaf(target, path), path)
+        if isinstance(target, Union):
+            return self._union(target, path)
+        if target == NULL:
+            return Form(_null_convert(path), _null_problems, write.write_null)
+        return _required(self._inner(target, path), path)
 
     def _inner(self, target: Any, path: str) -> Form:
         """The form of a type where a null has been dealt with."""
+        form, type = self._unconstrained(target, path), arrow_type(target, self.mapping)
+        constraints = getattr(target, "constraints", ())
+        check = Constrained(constraints, type, path) if constraints else None
+
+        def convert(array: Any, faults: list[Fault], live: Any) -> Any:
+            if pa.types.is_null(array.type):
+                array = pa.nulls(len(array), type)
+            if check is not None:
+                check(array, faults, live)
+            return form.convert(array, faults, live)
+
+        return Form(convert, form.problems, form.write)
+
+    def _unconstrained(self, target: Any, path: str) -> Form:
         match target:
             case Record():
                 return self._record(target, path)

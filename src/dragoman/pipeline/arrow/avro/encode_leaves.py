@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from dragoman.pipeline.arrow.arrays import fixed_width, offsets_of, retyped, validity_of
-from dragoman.pipeline.arrow.avro.decimals import binary_from_decimals, fixed_from_decimals
+from dragoman.pipeline.arrow.avro.decimals import binary_from_decimals, cast_exactly, fixed_from_decimals
 from dragoman.pipeline.arrow.avro.leaves import UUID_TEXT, byte_matrix
 from dragoman.pipeline.arrow.avro.target import DURATION_TYPE, MAX_PRECISION, Opaque
 from dragoman.pipeline.arrow.avro.tree import Enum, Fixed, Primitive
@@ -180,22 +180,12 @@ def _scaled(target: Primitive | Fixed, path: str) -> Convert:
     def convert(array: Any, faults: list[Fault], live: Any) -> Any:
         if array.type == type:
             return array
-        try:
-            return array.cast(type)
-        except pa.ArrowInvalid:
-            fits = np.array([_fits(each, type) for each in array], dtype=bool)
-            add_fault(faults, ~fits, live, wrong)
-            return pc.if_else(pa.array(fits), array, pa.scalar(0, array.type)).cast(type)
+        found, lost = cast_exactly(array, type)
+        if lost is not None:
+            add_fault(faults, lost, live, wrong)
+        return found
 
     return convert
-
-
-def _fits(value: Any, type: Any) -> bool:
-    try:
-        value.cast(type)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _decimal(target: Primitive, fast: bool, path: str) -> Leaf:

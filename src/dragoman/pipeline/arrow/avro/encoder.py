@@ -35,7 +35,7 @@ class AvroColumnEncoder:
         def default(field: Field, path: str) -> Callable[[int], Any]:
             return default_of(field, mapping, path)
 
-        self._form: Form = FormCompiler(schema is not None, default).form(target)
+        self._form: Form = FormCompiler(schema is not None, mapping, default).form(target)
         self._header = header_of(schema_id)
         self._schema = None if schema is None else json.dumps(schema)
 

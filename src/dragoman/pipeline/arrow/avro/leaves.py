@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dragoman.pipeline.arrow.arrays import as_binary, fixed_width, retyped, struct, valid_mask, validity_of
-from dragoman.pipeline.arrow.avro.decimals import decimals_from_binary
-from dragoman.pipeline.arrow.avro.target import DURATION_TYPE
+from dragoman.pipeline.arrow.avro.decimals import cast_exactly, decimals_from_binary
+from dragoman.pipeline.arrow.avro.target import DURATION_TYPE, MAX_PRECISION
 from dragoman.pipeline.arrow.avro.tree import Fixed, Primitive
 from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
 from dragoman.pipeline.arrow.text import invalid_text
@@ -142,13 +142,28 @@ def binary(array: Any, faults: list[Fault]) -> Any:
     return as_binary(fixed_bytes(array))
 
 
-def decimal(reader: Primitive | Fixed, type: Any, path: str) -> Resolver:
-    rejection = Rejection(Reason.DECIMAL, f"The decimal has more than {reader.precision} digits.", path)
+def decimal(writer: Primitive | Fixed, reader: Primitive | Fixed, type: Any, path: str) -> Resolver:
+    """The bytes mean what their writer meant; a scale that differs is brought to the reader's."""
+    written = writer if writer.logical == "decimal" else reader
+    too_long = Rejection(Reason.DECIMAL, f"The decimal has more than {written.precision} digits.", path)
+    loses = Rejection(
+        Reason.DECIMAL, f"Not a decimal({reader.precision}, {reader.scale}) without loss.", path
+    )
+    own = type
+    if written.scale != reader.scale or written.precision > reader.precision:
+        fits = written.precision <= MAX_PRECISION
+        own = pa.decimal128(written.precision, written.scale) if fits else pa.string()
 
     def resolve(array: Any, faults: list[Fault]) -> Any:
-        found, wrong = decimals_from_binary(binary(array, faults), reader.precision, reader.scale, type)
+        cells = binary(array, faults)
+        found, wrong = decimals_from_binary(cells, written.precision, written.scale, own)
         if wrong is not None:
-            faults.append(Fault(wrong, rejection))
+            faults.append(Fault(wrong, too_long))
+        if own == type:
+            return found
+        found, lost = cast_exactly(found, type)
+        if lost is not None:
+            faults.append(Fault(lost, loses))
         return found
 
     return resolve

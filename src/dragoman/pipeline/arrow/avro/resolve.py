@@ -20,7 +20,6 @@ from dragoman.pipeline.arrow.arrays import (
     with_values,
 )
 from dragoman.pipeline.arrow.avro import leaves, rows, wire
-from dragoman.pipeline.arrow.avro.constraints import constrained
 from dragoman.pipeline.arrow.avro.defaults import default_column
 from dragoman.pipeline.arrow.avro.leaves import Resolver
 from dragoman.pipeline.arrow.avro.opaque import opaque, opaque_default
@@ -42,6 +41,7 @@ from dragoman.pipeline.arrow.avro.tree import (
 )
 from dragoman.pipeline.arrow.avro.unions import from_union, into_union
 from dragoman.pipeline.arrow.avro.wire import Wire
+from dragoman.pipeline.arrow.constraints import Constrained
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
 from dragoman.pipeline.arrow.text import invalid_text
@@ -74,6 +74,14 @@ class Compiler:
             return self._from_union(node, target, path)
         if isinstance(target, Union):
             return self._into_union(node, target, path)
+        step = self._same_kind(node, target, path)
+        constraints = getattr(target, "constraints", ())
+        if not constraints:
+            return step
+        check = Constrained(constraints, arrow_type(target, self.mapping), path)
+        return Step(step.wire, _constrained(step.resolve, check))
+
+    def _same_kind(self, node: Node, target: Any, path: str) -> Step:
         match node, target:
             case Record(), Record() if _same_name(node, target):
                 return self._record(node, target, path)
@@ -113,7 +121,7 @@ class Compiler:
                 continue
             step = self.step(node.fields[index].node, each.node, place)
             wires[index] = step.wire
-            columns.append((index, constrained(each, step.resolve, place)))
+            columns.append((index, step.resolve))
         for index, written in enumerate(node.fields):
             if index not in sources.values():
                 wires[index] = wire.skipped(self.writer, written.node)
@@ -168,9 +176,7 @@ class Compiler:
 
     def _bytes(self, node: Primitive | Fixed, target: Primitive | Fixed, path: str) -> Resolver:
         if target.logical == "decimal":
-            if node.logical == "decimal" and node.scale != target.scale:
-                raise Incompatible("The decimals differ in scale.", path=path)
-            return leaves.decimal(target, arrow_type(target, self.mapping), path)
+            return leaves.decimal(node, target, arrow_type(target, self.mapping), path)
         if target.kind == "string":
             assert isinstance(target, Primitive)
             return leaves.text(target, path)
@@ -253,6 +259,15 @@ def _record(columns: list[tuple[int | None, Resolver]], type: Any) -> Resolver:
         if valid is not None:
             faults += [Fault(each.mask & valid, each.rejection) for each in inner]
         return struct(children, type, null_mask(array), len(array))
+
+    return resolve
+
+
+def _constrained(resolver: Resolver, check: Constrained) -> Resolver:
+    def resolve(array: Any, faults: list[Fault]) -> Any:
+        column = resolver(array, faults)
+        check(column, faults)
+        return column
 
     return resolve
 

@@ -74,9 +74,9 @@ def _target(tree: Tree, node: Node, mapping: Mapping, open: frozenset[str]) -> A
             )
             return replace(node, fields=fields)
         case Array():
-            return Array(_target(tree, node.items, mapping, open))
+            return replace(node, items=_target(tree, node.items, mapping, open))
         case Map():
-            return Map(_target(tree, node.values, mapping, open))
+            return replace(node, values=_target(tree, node.values, mapping, open))
         case Union():
             if mapping.unions != "struct" and optional(node) is None:
                 return Opaque(standalone(tree, node), mapping.unions)

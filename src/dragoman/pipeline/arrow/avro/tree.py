@@ -9,6 +9,7 @@ from enum import Enum as PlainEnum
 from typing import Any, Literal
 
 from dragoman.core.errors import InvalidSchema
+from dragoman.pipeline.arrow.constraints import Constraints, constraints_in
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _LOGICAL = {
@@ -45,6 +46,7 @@ class Primitive:
     logical: str | None = None
     precision: int = 0
     scale: int = 0
+    constraints: Constraints = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Fixed:
     logical: str | None = None
     precision: int = 0
     scale: int = 0
+    constraints: Constraints = ()
     kind: str = "fixed"
 
 
@@ -70,12 +73,14 @@ class Enum:
 @dataclass(frozen=True, slots=True)
 class Array:
     items: Node
+    constraints: Constraints = ()
     kind: str = "array"
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
     values: Node
+    constraints: Constraints = ()
     kind: str = "map"
 
 
@@ -85,7 +90,6 @@ class Field:
     node: Node
     default: Any = MISSING
     aliases: tuple[str, ...] = ()
-    constraints: tuple[tuple[str, Any], ...] = ()
 
     @property
     def has_default(self) -> bool:
@@ -198,11 +202,11 @@ class _Parser:
             case "fixed":
                 return self._fixed(schema, namespace)
             case "array":
-                return Array(self.node(schema["items"], namespace))
+                return Array(self.node(schema["items"], namespace), constraints_in(schema))
             case "map":
-                return Map(self.node(schema["values"], namespace))
+                return Map(self.node(schema["values"], namespace), constraints_in(schema))
             case str() if kind in PRIMITIVES:
-                return Primitive(kind, *_logical(schema, kind))
+                return Primitive(kind, *_logical(schema, kind), constraints_in(schema))
             case _:
                 return self._named(kind, namespace)
 
@@ -222,13 +226,11 @@ class _Parser:
         return self._define(Record(name, fields, _aliases(schema, inner)))
 
     def _field(self, schema: dict[str, Any], namespace: str) -> Field:
-        constraints = schema.get("constraints")
         return Field(
             schema["name"],
             self.node(schema["type"], namespace),
             schema.get("default", MISSING),
             tuple(schema.get("aliases", ())),
-            tuple(sorted(constraints.items())) if isinstance(constraints, dict) else (),
         )
 
     def _enum(self, schema: dict[str, Any], namespace: str) -> Node:
@@ -242,7 +244,8 @@ class _Parser:
         logical, precision, scale = _logical(schema, "fixed")
         if size != _SIZES.get(logical or "", size):
             logical = None
-        return self._define(Fixed(name, size, _aliases(schema, inner), logical, precision, scale))
+        limits = constraints_in(schema)
+        return self._define(Fixed(name, size, _aliases(schema, inner), logical, precision, scale, limits))
 
     def _define(self, node: Named) -> Named:
         self.names[node.name] = node
