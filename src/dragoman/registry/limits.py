@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.schema import Reference
 
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_EXPLOSIVE = re.compile(r"\((?:\?:)?(?:[^()\[\]\\]|\\.|\[(?:[^\]\\]|\\.)*\])[*+]\)[*+]")
+"""A group of nothing but a repetition, itself repeated, such as ``(a+)+`` or ``([a-z]*)*``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,12 @@ class Limits:
     reference_path: int = 50
     """Schemas that refer to schemas that refer to schemas."""
 
-    def check_schema(self, text: str, references: Sequence[Reference]) -> None:
+    patterns: int = 200
+    """Regular expressions in one JSON schema."""
+    pattern: int = 1000
+    """Characters of a regular expression."""
+
+    def check_schema(self, type: str, text: str, references: Sequence[Reference]) -> None:
         if len(text) > self.schema:
             raise InvalidSchema(
                 f"The schema has {len(text)} characters, {self.schema} are allowed.",
@@ -43,12 +51,46 @@ class Limits:
             raise InvalidSchema("Two references of the schema have the same name.")
         if depth_of(text) > self.depth:
             raise InvalidSchema(f"The schema is nested deeper than {self.depth} levels.")
+        if type == "JSON" and '"pattern' in text:
+            self._check_patterns(text)
+
+    def _check_patterns(self, text: str) -> None:
+        """The registry never runs a user's pattern, but its readers will."""
+        try:
+            found = list(_patterns_in(json.loads(text)))
+        except (ValueError, RecursionError):
+            return
+        if len(found) > self.patterns:
+            raise InvalidSchema(f"The schema has {len(found)} patterns, {self.patterns} are allowed.")
+        for pattern in found:
+            if len(pattern) > self.pattern:
+                raise InvalidSchema(f"A pattern has {len(pattern)} characters, {self.pattern} are allowed.")
+            if _EXPLOSIVE.search(pattern):
+                raise InvalidSchema(
+                    f"The pattern {pattern!r} repeats a repetition, which can take for ever to match.",
+                    next="Write it without a repetition directly inside another, such as a+ for (a+)+.",
+                )
 
     def check_reference_path(self, path: Sequence[tuple[str, int]], step: tuple[str, int]) -> None:
         if step in path:
             raise InvalidSchema(f"The references form a circle through '{step[0]}' version {step[1]}.")
         if len(path) >= self.reference_path:
             raise InvalidSchema(f"The references lead through more than {self.reference_path} schemas.")
+
+
+def _patterns_in(root: object) -> Iterator[str]:
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("pattern"), str):
+                yield value["pattern"]
+            named = value.get("patternProperties")
+            if isinstance(named, dict):
+                yield from named
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
 
 
 def depth_of(text: str) -> int:

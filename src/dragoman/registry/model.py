@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
 from dragoman.core.contract import Compatibility
 from dragoman.core.format import Policy
 from dragoman.core.schema import Reference, Schema
+from dragoman.registry.access import Grant
 from dragoman.registry.name import ContractName
 
 LATEST = -1
@@ -125,6 +127,19 @@ DEFAULTS = Settings(compatibility=Compatibility.BACKWARD, policy=Policy.STRICT, 
 
 
 @dataclass(frozen=True, slots=True)
+class Key:
+    """A credential. ``secret`` is a hash; ``kind`` is ``key`` for a generated one, ``password`` else."""
+
+    id: str
+    kind: str
+    owner: str
+    secret: str
+    grants: tuple[Grant, ...]
+    created: float = 0.0
+    expires: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """One line of the history: who did what to which contract, and when."""
 
@@ -135,3 +150,15 @@ class Change:
     name: ContractName
     version: int | None = None
     detail: Json = field(default_factory=dict)
+
+    def value(self) -> Json:
+        """As the APIs show it."""
+        return {
+            "id": self.id,
+            "at": datetime.fromtimestamp(self.at, UTC).isoformat(timespec="milliseconds"),
+            "author": self.author,
+            "action": self.action,
+            "contract": str(self.name),
+            "version": self.version,
+            "detail": self.detail,
+        }

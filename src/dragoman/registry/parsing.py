@@ -62,7 +62,7 @@ class Parser:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         format = format_of(type)
-        self._limits.check_schema(text, references)
+        self._limits.check_schema(type, text, references)
         resolved = {each.name: self._resolve(tx, each, type, context, path) for each in references}
         parsed = Parsed(format, _guarded(format, text, resolved))
         # What "latest" leads to may change, so it is looked up again each time.

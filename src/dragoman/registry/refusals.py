@@ -35,6 +35,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "registry.not-found.settings": (404, 40408),
     "registry.not-found.mode": (404, 40409),
     "registry.not-found.binding": (404, 40410),
+    "registry.not-found.key": (404, 40411),
     "registry.not-found": (404, 404),
     "schema.incompatible": (409, 40901),
     "registry.conflict": (409, 409),
@@ -186,6 +187,14 @@ def invalid_compatibility() -> ConfigurationError:
         "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
         "forward_transitive, and full_transitive",
         code="registry.invalid.compatibility",
+    )
+
+
+def unauthenticated(what: str = "Credentials are missing or wrong.") -> Forbidden:
+    return Forbidden(
+        what,
+        code="registry.unauthenticated",
+        next="Send a user and password, or a key or JWT as bearer token.",
     )
 
 

@@ -16,10 +16,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.core.errors import DragomanError
-from dragoman.registry.http import contracts, operation, subject_schemas, subject_settings, subjects
+from dragoman.registry.http import contracts, keys, operation, subject_schemas, subject_settings, subjects
 from dragoman.registry.http.answers import error_answer, json_answer, subject_error
+from dragoman.registry.http.authenticate import Authenticator
 from dragoman.registry.http.follow import Follower
-from dragoman.registry.http.gate import Authenticate, Gate
+from dragoman.registry.http.gate import Gate
 from dragoman.registry.http.hot import HotAnswers, HotPath
 from dragoman.registry.http.metrics import Metrics
 from dragoman.registry.http.state import State
@@ -35,12 +36,12 @@ _SUBJECT_SCHEMAS = ("/schemas/ids", "/schemas/guids", "/schemas/types")
 def build(
     service: RegistryService,
     *,
-    authenticate: Authenticate | None = None,
+    authenticator: Authenticator | None = None,
     short_conflict_code: bool = False,
 ) -> ASGIApp:
     """The registry as an ASGI application."""
     metrics = Metrics()
-    state = State(service, service.engine.limits, metrics, short_conflict_code)
+    state = State(service, service.engine.limits, metrics, authenticator, short_conflict_code)
     answers = HotAnswers()
     service.engine.on_change(answers.forget)
     inner = Starlette(
@@ -50,12 +51,13 @@ def build(
             *subject_schemas.ROUTES,
             *subject_settings.ROUTES,
             *contracts.ROUTES,
+            *keys.ROUTES,
         ],
         exception_handlers={DragomanError: _refuse, HTTPException: _plain_error, Exception: _fail},
         lifespan=_lifespan(state, answers),
     )
     inner.state.registry = state
-    return Gate(HotPath(Observed(inner, metrics), answers, metrics), authenticate)
+    return Gate(HotPath(Observed(inner, metrics), answers, metrics), authenticator)
 
 
 def _lifespan(state: State, answers: HotAnswers) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.registry.http.app import build
-from dragoman.registry.http.gate import Authenticate
+from dragoman.registry.http.authenticate import Authenticator, JwtOptions
 from dragoman.registry.limits import Limits
 from dragoman.registry.service import RegistryService
 
@@ -32,7 +32,10 @@ class ServerOptions:
     certificate: str | None = None
     """A PEM file with the server's certificate chain; with it the server speaks TLS only."""
     key: str | None = None
-    authenticate: Authenticate | None = None
+    credentials: bool = False
+    """Ask for keys and passwords, which are kept in the store."""
+    jwt: JwtOptions | None = None
+    """Accept JSON Web Tokens too."""
     public_without_credentials: bool = False
     short_conflict_code: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -40,11 +43,8 @@ class ServerOptions:
 
 def check_exposure(options: ServerOptions) -> None:
     """Refuse to offer everything to everybody by accident."""
-    if (
-        options.authenticate is None
-        and not options.public_without_credentials
-        and not is_loopback(options.host)
-    ):
+    guarded = options.credentials or options.jwt is not None
+    if not guarded and not options.public_without_credentials and not is_loopback(options.host):
         raise ConfigurationError(
             f"The server would listen on {options.host}, for everybody, without asking for credentials.",
             code="configuration.public",
@@ -115,7 +115,9 @@ def run(options: ServerOptions) -> None:
 
 
 def application(service: RegistryService, options: ServerOptions) -> ASGIApp:
-    return build(service, authenticate=options.authenticate, short_conflict_code=options.short_conflict_code)
+    guarded = options.credentials or options.jwt is not None
+    authenticator = Authenticator(service.engine, options.jwt) if guarded else None
+    return build(service, authenticator=authenticator, short_conflict_code=options.short_conflict_code)
 
 
 def listen(options: ServerOptions) -> socket.socket:
