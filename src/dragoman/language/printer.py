@@ -147,8 +147,8 @@ class Printer:
             self.line(indent, closing + node.cardinality.value + after, end)
 
     def _choice_fits(self, indent: int, whole: str, node: s.Choice) -> bool:
-        first, *_, last = node.options
-        spans = [(first.span.end, last.span.start)]
+        """No comment stands behind a bar, or in the brackets of an option."""
+        spans = [(self._inside(option, option)[0], option.span.start) for option in node.options[1:]]
         for option in node.options:
             items = getattr(option, "items", None)
             spans += [self._inside(items[0], items[-1])] if items else []

@@ -95,7 +95,7 @@ class TypeRules(Cursor):
         if self.ahead().text != ":" or token.kind not in (STRING, WORD):
             return None
         self.index += 2
-        value = unquoted(token.text) if token.kind == STRING else token.text
+        value = unquoted(token.text) if token.kind == STRING else token.text.lstrip("^")
         return Text(value=value, raw=token.text, span=Span(token.start, token.end))
 
     @rule("'<<' (NAME | STRING) '>>'")
