@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -24,6 +26,7 @@ from dragoman import (
     endpoint,
 )
 from dragoman.adapters.memory import MemoryBroker
+from dragoman.client.flight import Flight
 from dragoman.client.history import history
 from dragoman.core.errors import ChannelNotFound, ClientError, EncodeError
 from dragoman.core.registry import Registry
@@ -313,12 +316,36 @@ async def test_a_client_outside_its_context_says_so(memory: MemoryBroker, regist
             await client.__aenter__()
 
 
-async def test_a_client_can_be_entered_again(memory: MemoryBroker, registry: Registry) -> None:
-    client = Client(memory, registry)
+async def test_a_client_can_be_entered_again(tmp_path: Path) -> None:
+    client = Client(f"embedded://{tmp_path}/broker", f"sqlite://{tmp_path}/registry.db")
     for _ in range(2):
         async with client:
             await client.publish("loan.requests", REQUEST)
     assert client.metrics.of("loan.requests").published == 2
+
+
+async def test_a_handler_may_publish_while_its_client_closes(
+    memory: MemoryBroker, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started, closing = asyncio.Event(), asyncio.Event()
+
+    @endpoint("loan.requests")
+    async def on_request(request: LoanRequest, client: Client) -> None:
+        started.set()
+        await closing.wait()
+        await client.publish("loan.replies", LoanReply(request.request_id, 1.0))
+
+    async def drain(self: Flight, timeout: float, beat: float) -> None:
+        closing.set()
+        await real_drain(self, timeout, beat)
+
+    real_drain = Flight.drain
+    monkeypatch.setattr(Flight, "drain", drain)
+    async with Client(memory, registry, [on_request]) as client:
+        await client.publish("loan.requests", REQUEST)
+        await started.wait()
+    assert client.metrics.of("loan.requests").handled == 1
+    assert len([message async for message in history(memory, "loan.replies")]) == 1
 
 
 def test_importing_dragoman_loads_next_to_nothing() -> None:

@@ -45,7 +45,7 @@ async def test_many_requests_in_flight_each_get_their_own_reply(
             for client in (one, two)
         ]
         replies = await asyncio.gather(*asked)
-        counts = [client.metrics.of("replies").received for client in (one, two)]
+        counts = [client.metrics.replies.received for client in (one, two)]
     assert [reply.request_id for reply in replies] == [n for n in range(500) for _ in range(2)]
     assert counts == [500, 500], "each requester receives its own replies alone"
 
@@ -101,7 +101,7 @@ async def test_late_and_second_replies_trouble_nobody(memory: MemoryBroker, regi
                 address, bound.encode(LoanReply(9, 9.0)), headers=((headers.CORRELATION_ID, correlation),)
             )
             await memory.publish([late])
-        await until(lambda: client.metrics.of("replies").received == 3)
+        await until(lambda: client.metrics.replies.received == 3)
         reply = await client.request("loan.requests", LoanRequest(2, 1.0, 1), reply=LoanReply)
     assert reply == LoanReply(2, 3.4)
 
@@ -129,3 +129,14 @@ async def test_a_reply_that_cannot_be_written_makes_the_request_a_dead_letter(
         assert client.metrics.of("loan.requests").invalid == 0
     assert calls == [1]
     assert payloads(memory, "loan.replies") == []
+
+
+async def test_a_requester_who_has_left_does_not_make_its_request_fail(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    async with Client(memory, registry, [LoanBroker]) as client:
+        gone = {headers.REPLY_TO: "client.replies.gone", headers.CORRELATION_ID: "1"}
+        await client.publish("loan.requests", LoanRequest(1, 1.0, 1), headers=gone)
+        await until(lambda: client.metrics.of("loan.requests").handled)
+        counters = client.metrics.of("loan.requests")
+        assert (counters.failed, counters.dead, counters.replied) == (0, 0, 0)

@@ -7,6 +7,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -26,7 +27,6 @@ from dragoman.client.requests import Requester
 from dragoman.client.startup import Checks
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
-from dragoman.core.defaults import default_registry
 from dragoman.core.errors import ClientError, DragomanError
 from dragoman.core.message import Position
 from dragoman.core.registry import Registry
@@ -59,33 +59,41 @@ class Client:
     ) -> None:
         self.options = options or ClientOptions()
         self.metrics = Metrics()
-        self._given = tuple(controllers)
+        self._broker = broker
+        self._registry = registry
+        self._controllers = tuple(controllers)
         self._middleware = tuple(middleware)
-        self._registry_url = registry if isinstance(registry, str) else _url_of(registry)
-        self._broker, self._owns_broker = open_broker(broker)
-        self._registry, self._owns_registry = open_registry(registry)
         self._running: _Running | None = None
 
     @property
     def broker(self) -> Broker:
-        return self._broker
+        return self._run.broker
 
     @property
     def registry(self) -> Registry:
-        return self._registry
+        return self._run.registry
 
     async def __aenter__(self) -> Self:
         if self._running is not None:
             raise ClientError("The client is running already.", code="client.running")
-        if self._owns_broker:
-            await self._broker.connect()
-        self._running = running = _Running(self)
-        try:
-            await running.start(self._given)
-        except BaseException:
-            await self.__aexit__(None, None, None)
-            raise
+        async with AsyncExitStack() as stack:
+            broker, made = open_broker(self._broker)
+            if made:
+                stack.push_async_callback(broker.close)
+                await broker.connect()
+            registry, made = open_registry(self._registry)
+            if made:
+                stack.push_async_callback(registry.close)
+            self._running = running = _Running(self, broker, registry)
+            # In this order: handlers that are still at work may go on using the client.
+            stack.callback(self._forget)
+            stack.push_async_callback(running.stop)
+            await running.start(self._controllers, self._middleware)
+            running.closing = stack.pop_all()
         return self
+
+    def _forget(self) -> None:
+        self._running = None
 
     async def __aexit__(
         self,
@@ -93,15 +101,8 @@ class Client:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        running, self._running = self._running, None
-        try:
-            if running is not None:
-                await running.stop()
-        finally:
-            if self._owns_broker:
-                await self._broker.close()
-            if self._owns_registry:
-                await self._registry.close()
+        if self._running is not None:
+            await self._running.closing.aclose()
 
     async def publish(
         self,
@@ -194,21 +195,24 @@ class Client:
 class _Running:
     """What exists only between entering and leaving the client."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, broker: Broker, registry: Registry) -> None:
+        self.broker = broker
+        self.registry = registry
+        self.closing = AsyncExitStack()
         self.consumers: list[Consumer] = []
+        self._client = client
         self._pauses = Pauses()
         options = client.options
-        self._contracts = Contracts(client.registry, options, client._registry_url)
+        self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")))
         self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
         self._producers: dict[tuple[str, type], Producer[Any]] = {}
         self.requester = Requester(
-            client.broker, self._contracts, options.name, client.metrics.of("replies"), self._pauses
+            broker, self._contracts, options.name, client.metrics.replies, self._pauses
         )
 
-    async def start(self, given: Sequence[object]) -> None:
+    async def start(self, given: Sequence[object], middleware: tuple[Middleware, ...]) -> None:
         client = self._client
-        checks = Checks(client.broker, self._contracts, client.options)
+        checks = Checks(self.broker, self._contracts, client.options)
         controllers = []
         for each in given:
             try:
@@ -218,10 +222,10 @@ class _Running:
         await checks.all(controllers)
         checks.finish()
         assembly = Assembly(
-            client.broker,
+            self.broker,
             self._contracts,
             client.options,
-            client._middleware,
+            middleware,
             client.metrics,
             self._pauses,
             self._executor,
@@ -260,11 +264,9 @@ class _Running:
             return found
         client = self._client
         if client.options.auto_register_channels:
-            await client.broker.create(Channel(channel, client.options.partitions))
+            await self.broker.create(Channel(channel, client.options.partitions))
         bound = await self._contracts.bind(channel, cls)
-        made: Producer[T] = Producer(
-            channel, bound, client.broker, self._contracts, client.metrics.of(channel)
-        )
+        made: Producer[T] = Producer(channel, bound, self.broker, self._contracts, client.metrics.of(channel))
         self._producers[channel, cls] = made
         return made
 
@@ -273,7 +275,3 @@ class _Running:
         await asyncio.gather(*(each.stop() for each in self.consumers))
         await self.requester.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _url_of(registry: Registry | None) -> str:
-    return default_registry() if registry is None else str(getattr(registry, "url", ""))

@@ -28,6 +28,8 @@ class Metrics:
     """Counters per channel since the client started."""
 
     channels: dict[str, ChannelMetrics] = field(default_factory=dict)
+    replies: ChannelMetrics = field(default_factory=ChannelMetrics)
+    """Answers to this client's own requests."""
 
     def of(self, channel: str) -> ChannelMetrics:
         found = self.channels.get(channel)

@@ -11,7 +11,7 @@ from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.core.broker import Broker
-from dragoman.core.errors import EncodeError
+from dragoman.core.errors import EncodeError, Unsupported
 from dragoman.core.message import Message, Position, with_headers
 from dragoman.schema.records import is_record
 
@@ -56,6 +56,8 @@ class Producer(Generic[T]):
         ``key`` is ``str``, ``bytes``, ``int`` or a record. ``value`` ``None`` is a tombstone. ``delay`` and
         ``expires_in`` are in seconds. Raises ``EncodeError``, ``ConstraintViolated``, ``BrokerError``.
         """
+        if delay > 0:
+            self._check_delay()
         raw_key = plain_key(key) if key is None or not is_record(type(key)) else await self._key(key)
         pairs = headers_of(headers) if headers else ()
         if expires_in is not None:
@@ -78,6 +80,8 @@ class Producer(Generic[T]):
         delay: float = 0.0,
     ) -> Sequence[Position | None]:
         """Publish in order and in one go. All values are encoded first: a bad one stops all of them."""
+        if delay > 0:
+            self._check_delay()
         channel, encode, pairs = self.channel, self._encode, headers_of(headers)
         if key is None:
             messages = [Message(channel, encode(value), None, pairs, partition) for value in values]
@@ -89,6 +93,14 @@ class Producer(Generic[T]):
         positions = await self._broker.publish(messages, delay)
         self._counters.published += len(messages)
         return positions
+
+    def _check_delay(self) -> None:
+        if not self._broker.capabilities.delayed_delivery:
+            raise Unsupported(
+                "The broker cannot deliver later.",
+                next="Publish without a delay, or when it is time.",
+                channel=self.channel,
+            )
 
     async def _raw_key(self, key: Any) -> bytes | None:
         if type(key) is str:

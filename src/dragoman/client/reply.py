@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from dragoman.client.contracts import Bound
@@ -10,8 +11,10 @@ from dragoman.client.headers import CORRELATION_ID, REPLY_TO
 from dragoman.client.invocation import Reply
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.core.broker import Broker
-from dragoman.core.errors import EncodeError
+from dragoman.core.errors import ChannelNotFound, EncodeError
 from dragoman.core.message import Message, header
+
+log = logging.getLogger("dragoman.client")
 
 
 def replies(broker: Broker, channel: str | None, bound: Bound, counters: ChannelMetrics) -> Reply:
@@ -25,8 +28,16 @@ def replies(broker: Broker, channel: str | None, bound: Bound, counters: Channel
             return
         correlation = header(request.headers, CORRELATION_ID)
         pairs = () if correlation is None else ((CORRELATION_ID, correlation),)
-        await broker.publish([Message(target, bound.encode(value), request.key, pairs)])
-        counters.replied += 1
+        answer = Message(target, bound.encode(value), request.key, pairs)
+        try:
+            await broker.publish([answer])
+        except ChannelNotFound:
+            if address is None:
+                raise
+            # Whoever asked has left, and has taken the return address along. The work is done all the same.
+            log.info("Nobody waits for a reply any more.", extra=delivery.place() | {"reply_to": target})
+        else:
+            counters.replied += 1
 
     return reply
 
