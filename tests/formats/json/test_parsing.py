@@ -245,3 +245,20 @@ def test_the_paths_of_a_reason_lead_into_the_schema_that_is_at_fault() -> None:
     assert reason.rule == "MAX_LENGTH_DECREASED"
     assert reason.reader_path == reason.writer_path == "address#/properties/zip"
     assert json.loads(reason.counterexample or "") == {"home": {"zip": "aaa"}}
+
+
+def test_references_that_multiply_are_refused() -> None:
+    schema = FORMAT.parse('{"type": "string"}')
+    text = '{"properties": {"a": {"$ref": "l"}, "b": {"$ref": "r"}}}'
+    with pytest.raises(InvalidSchema, match="more than 500 schemas"):
+        for _ in range(20):
+            schema = FORMAT.parse(text, {"l": schema, "r": FORMAT.parse(text, {"l": schema, "r": schema})})
+
+
+def test_schemas_with_very_many_alternatives_get_an_answer_too() -> None:
+    def union(name: str) -> str:
+        branch = {"type": "object", "properties": {name: {"anyOf": [{"const": each} for each in range(30)]}}}
+        return json.dumps({"anyOf": [{**branch, "minProperties": each} for each in range(120)]})
+
+    (reason,) = FORMAT.incompatibilities(FORMAT.parse(union("a")), FORMAT.parse(union("b")))
+    assert reason.rule in ("COMPARISON_TOO_LARGE", "COMBINED_TYPE_SUBSCHEMAS_CHANGED")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,6 +163,14 @@ def test_the_schema_of_a_class_says_what_the_class_says() -> None:
     }
 
 
+def test_the_validator_of_confluents_python_client_agrees() -> None:
+    validator = jsonschema.Draft7Validator(json.loads(FORMAT.schema_of(Order)))
+    jsonschema.Draft7Validator.check_schema(validator.schema)
+    document = json.loads(CODEC.encode(an_order()))
+    assert validator.is_valid(document)
+    assert not validator.is_valid({**document, "price": "much"})
+
+
 @pytest.mark.parametrize("cls", [Order, Card, Voucher, Checked, Point, Person])
 def test_from_class_to_schema_to_description_and_back_is_the_same_schema(cls: type) -> None:
     text = FORMAT.schema_of(cls)
@@ -269,3 +278,12 @@ orders = st.builds(
 @given(orders)
 def test_any_order_comes_back_equal(order: Order) -> None:
     assert CODEC.decode(CODEC.encode(order)) == order
+
+
+def test_none_is_left_out_where_the_schema_knows_no_null() -> None:
+    foreign = FORMAT.parse(
+        '{"properties": {"name": {"type": "string"}, "age": {"type": "integer"}}, "required": ["name"]}'
+    )
+    codec = FORMAT.codec(foreign, None, Person)
+    assert codec.encode(Person(name="a")) == b'{"name":"a"}'
+    assert codec.decode(b'{"name":"a"}') == Person(name="a")

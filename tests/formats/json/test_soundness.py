@@ -23,9 +23,13 @@ def evolutions(draw: st.DrawFn) -> tuple[Any, Any, list[Any]]:
     old = draw(structures(holes=True))
     new = draw(changed(old))
     samples = draw(st.lists(documents(old), min_size=3, max_size=6))
-    shape = draw(st.sampled_from(["draft 7", "draft 7", "2020-12", "recursive"]))
+    shape = draw(st.sampled_from(["draft 7", "draft 7", "2020-12", "upgrade", "downgrade", "recursive"]))
     if shape == "2020-12":
         return draw(modern(old)), draw(modern(new)), samples
+    if shape == "upgrade":
+        return old, draw(modern(new)), samples
+    if shape == "downgrade":
+        return draw(modern(old)), new, samples
     if shape == "recursive":
         return recursive(old), recursive(new), [{"v": each, "next": {"v": each}} for each in samples]
     return old, new, samples

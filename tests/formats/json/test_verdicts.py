@@ -364,3 +364,64 @@ def test_the_exact_verdict_also_sees_what_the_usual_checkers_overlook(case: Case
 def test_a_required_property_added_to_an_open_model_is_refused_even_leniently() -> None:
     case = Case("", obj(), obj({"a": STRING}, required=["a"]))
     assert rules(case, Policy.LENIENT) == ["REQUIRED_ATTRIBUTE_ADDED"]
+
+
+DRAFT4 = "http://json-schema.org/draft-04/schema#"
+DRAFT2020 = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        (INTEGER, {**INTEGER, "$schema": DRAFT4}, "WHOLE_NUMBER_REFUSED"),
+        ({**STRING, "format": "date", "$schema": DRAFT2020}, {**STRING, "format": "date"}, "FORMAT_CHANGED"),
+        ({**STRING, "format": "date"}, {**STRING, "format": "date", "$schema": DRAFT2020}, None),
+        (obj(patternProperties={"^a": STRING}), obj(patternProperties={"^a": STRING, "b$": {}}), None),
+        (closed(patternProperties={"^a": STRING}), closed(), "PATTERN_PROPERTY_REMOVED"),
+        (
+            closed({"ab": INTEGER}),
+            closed({"ab": INTEGER}, patternProperties={"^a": STRING}),
+            "PATTERN_PROPERTY_NARROWED",
+        ),
+        (obj(propertyNames={"maxLength": 2}), obj(propertyNames={"maxLength": 3}), None),
+        (array(contains=INTEGER), array(contains=NUMBER), None),
+        (array(contains=NUMBER), array(contains=INTEGER), "CONTAINS_NARROWED"),
+        ({"oneOf": [STRING, INTEGER]}, {"oneOf": [STRING, NUMBER, NULL]}, None),
+        ({"oneOf": [STRING, INTEGER]}, {"oneOf": [STRING, NUMBER, INTEGER]}, "ALTERNATIVES_OVERLAP"),
+        (
+            closed({"a": STRING}),
+            closed({"a": {**STRING, "default": 1}}, required=["a"]),
+            "DEFAULT_UNFIT",
+        ),
+        (
+            closed({"a": STRING}, maxProperties=1),
+            closed({"a": {**STRING, "default": "x"}}, required=["a"], maxProperties=1),
+            "DEFAULT_UNFIT",
+        ),
+        (
+            {"$schema": DRAFT2020, "allOf": [obj({"a": STRING})], "unevaluatedProperties": False},
+            {"$schema": DRAFT2020, "allOf": [obj({"b": STRING})], "unevaluatedProperties": False},
+            "COMBINED_TYPE_SUBSCHEMAS_CHANGED",
+        ),
+        (
+            {
+                "$schema": DRAFT2020,
+                "$ref": "#/$defs/a",
+                "$defs": {"a": obj({"a": {}})},
+                "unevaluatedProperties": False,
+            },
+            {
+                "$schema": DRAFT2020,
+                "$ref": "#/$defs/a",
+                "$defs": {"a": obj()},
+                "unevaluatedProperties": False,
+            },
+            "COMBINED_TYPE_SUBSCHEMAS_CHANGED",
+        ),
+    ],
+)
+def test_exact_closes_the_holes(old: Any, new: Any, rule: str | None) -> None:
+    assert rules(Case("", old, new), Policy.EXACT) == ([rule] if rule else [])
+    if rule in ("COMBINED_TYPE_SUBSCHEMAS_CHANGED",):
+        return
+    assert rules(Case("", old, new), Policy.STRICT) == []

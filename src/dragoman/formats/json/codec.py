@@ -22,6 +22,7 @@ from dragoman.formats.json.defaults import Plan, fill
 from dragoman.formats.json.failure import fail
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.parsed import JsonSchema
+from dragoman.formats.json.records.alignment import left_out
 from dragoman.formats.json.records.decoding import decoder_of
 from dragoman.formats.json.records.encoding import encoder_of
 from dragoman.formats.json.records.misfit import Misfit, Violation
@@ -40,7 +41,8 @@ def codec(writer: JsonSchema, reader: JsonSchema | None, cls: type | None) -> Co
     if cls is None:
         return Codec(encode, decode)
     described = describe(cls)
-    return Codec(_encode_record(encoder_of(described), encode), _decode_record(decoder_of(described), decode))
+    convert = encoder_of(described, left_out(Model(writer.linked), described))
+    return Codec(_encode_record(convert, encode), _decode_record(decoder_of(described), decode))
 
 
 def _refuse_strangers(reader: JsonSchema, writer: JsonSchema) -> None:

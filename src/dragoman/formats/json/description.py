@@ -14,12 +14,12 @@ from enum import Enum
 from typing import Any
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.formats.json import scalars_of
 from dragoman.formats.json.document import pointer
 from dragoman.formats.json.link import Linked, Place, place_of
 from dragoman.formats.json.parsed import JsonSchema
 from dragoman.formats.json.records.decoding import value_from
 from dragoman.formats.json.records.misfit import Misfit
+from dragoman.formats.json.scalars_of import kind, scalar
 from dragoman.formats.json.schema_of import EXTENSION
 from dragoman.schema.markers import Length, Primitive
 from dragoman.schema.types import (
@@ -91,7 +91,7 @@ class _Describer:
     def _typed(self, place: Place, schema: dict[str, Any], name: str) -> Type:
         kinds = schema.get("type", "object" if "properties" in schema else None)
         if isinstance(kinds, list):
-            return _union([self._one(place, {**schema, "type": kind}, name) for kind in kinds])
+            return _union([self._one(place, {**schema, "type": each}, name) for each in kinds])
         return self._one(place, {**schema, "type": kinds}, name)
 
     def _one(self, place: Place, schema: dict[str, Any], name: str) -> Type:
@@ -103,7 +103,7 @@ class _Describer:
             case "null":
                 return NULL
             case "string" | "integer" | "number" | "boolean":
-                return scalars_of.scalar(schema, _names(name, {}))
+                return scalar(schema, _names(name, {}))
             case _:
                 raise _indescribable("values of any type", place)
 
@@ -192,7 +192,7 @@ class _Describer:
             names = _names(name, schema)
             made = Enum(names.name, {each: each for each in values})  # type: ignore[misc]
             return self._named.setdefault(place, EnumType(names, made))
-        kinds = {scalars_of.kind(each) for each in values}
+        kinds = {kind(each) for each in values}
         if kinds == {"integer", "number"}:
             kinds = {"number"}
         if len(kinds) != 1 or not kinds <= {"string", "integer", "number", "boolean", "null"}:

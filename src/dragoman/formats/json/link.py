@@ -18,6 +18,7 @@ from dragoman.formats.json.document import pointer, steps
 from dragoman.formats.json.draft import Draft, subschemas
 
 MAX_SCHEMAS = 20_000
+MAX_DOCUMENTS = 500
 SCHEME = "dragoman:///"
 _PLACE = re.compile(r"dragoman:///(\d{1,9})#(.*)", re.DOTALL)
 _DYNAMIC_ANCHORS = ("$dynamicAnchor", "$recursiveAnchor")
@@ -76,24 +77,35 @@ def walk(document: Any, path: str) -> Any:
     return value
 
 
+def above(path: str) -> list[str]:
+    """The pointers that a pointer leads through."""
+    return [path[:end] for end, character in enumerate(path) if character == "/"]
+
+
 def link(document: Any, draft: Draft, references: Mapping[str, Linked]) -> Linked:
     """Resolve every reference of a document. Raises ``InvalidSchema`` with the pointer of one that fails."""
     documents: list[Any] = [None]
     drafts: list[Draft] = [draft]
     names = [""]
     named: dict[str, int] = {}
+    known: dict[int, int] = {}
     for name, other in references.items():
-        named[name] = len(documents)
+        if id(other) in known:
+            named[name] = known[id(other)]
+            continue
+        named[name] = known[id(other)] = len(documents)
+        if len(documents) + len(other.documents) > MAX_DOCUMENTS:
+            raise InvalidSchema(
+                f"The schema refers, itself or through others, to more than {MAX_DOCUMENTS} schemas.",
+                code="schema.invalid.size",
+                next="Put what belongs together into one schema.",
+            )
         documents += [_shifted(each, len(documents)) for each in other.documents]
         drafts += other.drafts
         names += [each or name for each in other.names]
     linker = _Linker(document, draft, named, documents)
     documents[0] = linker.linked()
     return Linked(tuple(documents), tuple(drafts), tuple(names))
-
-
-def _ends(path: str) -> list[int]:
-    return [index for index, character in enumerate(path) if character == "/"]
 
 
 def _shifted(document: Any, by: int) -> Any:
@@ -145,7 +157,7 @@ class _Linker:
                 for keyword in written:
                     targets[path, keyword] = self._resolve(schema[keyword], base, f"{path}/{keyword}")
             self._found = []
-        self._ancestors = {path[:end] for path in self._seen for end in _ends(path)}
+        self._ancestors = {ancestor for path in self._seen for ancestor in above(path)}
         return self._rewritten(self._document, "", targets)
 
     def _scan(self) -> None:

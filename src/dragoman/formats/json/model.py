@@ -219,6 +219,7 @@ class _Parts:
             pattern=schema.get("pattern"),
             format=schema.get("format"),
             encoding=(schema.get("contentEncoding"), schema.get("contentMediaType")),
+            asserts=(not self._draft.modern, self._draft in (Draft.DRAFT6, Draft.DRAFT7)),
         )
 
     def _number(self, integer: bool, demanded: bool) -> Number:

@@ -64,6 +64,8 @@ class String(Typed):
     pattern: str | None = None
     format: str | None = None
     encoding: tuple[str | None, str | None] = (None, None)
+    asserts: tuple[bool, bool] = (True, True)
+    """Whether the draft validates the format, and the encoding."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.formats.json.document import compact, pointer
 from dragoman.formats.json.draft import LIST, NAMED, ONE
-from dragoman.formats.json.link import SCHEME, Linked, place_of
+from dragoman.formats.json.link import SCHEME, Linked, above, place_of
 
 _SETS = frozenset({"required", "enum", "type"})
 _ALTERNATIVES = frozenset({"allOf", "anyOf", "oneOf"})
@@ -19,7 +19,7 @@ _DOCUMENTATION = frozenset(
 def ordered(schema: Any, pinned: frozenset[str] = frozenset(), path: str = "") -> Any:
     """A schema with its keys, its sets and its alternatives in one order.
 
-    ``pinned`` are pointers that references lead to: a list above one of them keeps its order.
+    ``pinned`` are the pointers that references lead through: a list at one of them keeps its order.
     """
     if not isinstance(schema, dict):
         return schema
@@ -42,7 +42,7 @@ def _ordered_keyword(keyword: str, value: Any, pinned: frozenset[str], path: str
         return {name: sorted(set(value[name])) for name in sorted(value)}
     if keyword in LIST and isinstance(value, list):
         members = [ordered(each, pinned, f"{path}/{index}") for index, each in enumerate(value)]
-        fixed = keyword not in _ALTERNATIVES or any(each.startswith(path + "/") for each in pinned)
+        fixed = keyword not in _ALTERNATIVES or path in pinned
         return members if fixed else sorted(members, key=compact)
     if keyword in ONE:
         return ordered(value, pinned, path)
@@ -82,7 +82,7 @@ def fingerprint(linked: Linked) -> str:
 
 
 def referenced(linked: Linked, number: int) -> frozenset[str]:
-    """The pointers into one document that references lead to, of whichever document."""
+    """The pointers above all those in one document that references lead to, of whichever document."""
     found: set[str] = set()
     pending = list(linked.documents)
     while pending:
@@ -90,7 +90,7 @@ def referenced(linked: Linked, number: int) -> frozenset[str]:
         if isinstance(value, dict):
             target = value.get("$ref")
             if isinstance(target, str) and target.startswith(f"{SCHEME}{number}#"):
-                found.add(place_of(target).pointer)
+                found.update(above(place_of(target).pointer))
             pending += value.values()
         elif isinstance(value, list):
             pending += value

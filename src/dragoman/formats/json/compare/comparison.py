@@ -35,7 +35,7 @@ from dragoman.formats.json.node import (
     Values,
 )
 
-MAX_JUDGEMENTS = 30_000
+MAX_JUDGEMENTS = 20_000
 MAX_REASONS = 100
 
 
@@ -97,7 +97,7 @@ class _Comparison:
         judge = Judge(pair, self._policy, lambda asked: asked not in self._refuted)
         if not same(pair.reader, pair.writer):
             _nodes(judge, pair.reader.node, pair.writer.node)
-        self._judgements += len(judge.asked) // 8
+        self._judgements += (len(judge.asked) + len(judge.needed) + len(judge.differences)) // 8
         self._judged[pair] = judge
         return judge
 

@@ -40,9 +40,10 @@ def strings(judge: Judge, reader: String, writer: String) -> None:
                 "PATTERN_CHANGED",
                 f"The pattern is {writer.pattern!r} for the writer, {reader.pattern!r} for the reader.",
             )
-    if reader.format is not None and reader.format != writer.format:
+    stricter = [new and not old for new, old in zip(reader.asserts, writer.asserts, strict=True)]
+    if reader.format is not None and (reader.format != writer.format or stricter[0]):
         judge.differ("FORMAT_CHANGED", f"The reader asks for the format {reader.format!r}.")
-    if any(reader.encoding) and reader.encoding != writer.encoding:
+    if any(reader.encoding) and (reader.encoding != writer.encoding or stricter[1]):
         judge.differ("FORMAT_CHANGED", "The reader asks for another encoding or media type of the content.")
 
 

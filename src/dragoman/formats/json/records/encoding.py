@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -31,21 +31,25 @@ from dragoman.schema.types import (
 Convert = Callable[[Any], Any]
 
 
-def encoder_of(record: RecordType) -> Convert:
-    """A function from an instance to a dict. Raises ``Misfit``."""
-    return _Encoders().record(record)
+def encoder_of(record: RecordType, left_out: Mapping[RecordType, frozenset[str]]) -> Convert:
+    """A function from an instance to a dict. Raises ``Misfit``.
+
+    ``left_out`` names the fields of a record that are not written when they are ``None``.
+    """
+    return _Encoders(left_out).record(record)
 
 
 def value_of(type: Type, value: Any) -> Any:
     """One value as JSON, for defaults in schemas."""
-    convert = _Encoders().of(type)
+    convert = _Encoders({}).of(type)
     return value if convert is None else convert(value)
 
 
 class _Encoders:
     """``None`` stands for values that are JSON already; the validator looks at those."""
 
-    def __init__(self) -> None:
+    def __init__(self, left_out: Mapping[RecordType, frozenset[str]]) -> None:
+        self._left_out = left_out
         self._records: dict[RecordType, Convert] = {}
 
     def of(self, type: Type) -> Convert | None:
@@ -80,6 +84,7 @@ class _Encoders:
             return known
         fields: list[tuple[str, Convert, Convert | None]] = []
         cls = record.cls
+        left_out = self._left_out.get(record, frozenset())
 
         def encode(instance: Any) -> dict[str, Any]:
             if not isinstance(instance, cls):
@@ -87,6 +92,8 @@ class _Encoders:
             document = {}
             for name, get, convert in fields:
                 value = get(instance)
+                if value is None and name in left_out:
+                    continue
                 if convert is not None:
                     try:
                         value = convert(value)

@@ -1,0 +1,1 @@
+"""From untyped messages to the schema that they seem to follow."""
