@@ -67,8 +67,8 @@ def record(
 ) -> Any:
     """Make a record of an annotated class: slots, a constructor, equality and a readable ``repr``.
 
-    ``name`` is the class' own unless given. Empty lists, dicts and sets may be written as plain defaults;
-    each instance gets its own.
+    ``name`` is the class' own unless given. Lists, dicts, sets and records may be written as plain defaults;
+    each instance gets its own copy.
     """
     scope = sys._getframe(1).f_locals
 
@@ -186,7 +186,7 @@ def _field(owner: RecordType, attribute: Attribute) -> Field:
 def _as_dataclass(cls: type, frozen: bool) -> type:
     for name in inspect.get_annotations(cls):
         default = cls.__dict__.get(name)
-        if isinstance(default, list | dict | set):
+        if type(default).__hash__ is None and not isinstance(default, dataclasses.Field):
             setattr(cls, name, dataclasses.field(default_factory=functools.partial(copy.deepcopy, default)))
     if "__slots__" in cls.__dict__:
         return dataclasses.dataclass(frozen=frozen)(cls)

@@ -27,7 +27,10 @@ MISSING: Literal[Missing.MISSING] = Missing.MISSING
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a named type is called, and what it was called before."""
+    """How a named type is called, and what it was called before.
+
+    Without a namespace it takes that of the record around it, in formats that have namespaces.
+    """
 
     name: str
     namespace: str = ""

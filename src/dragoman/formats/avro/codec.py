@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from dragoman.core.errors import ConstraintViolated, DecodeError, EncodeError, IncompatibleSchema
+from dragoman.core.errors import (
+    ConstraintViolated,
+    DecodeError,
+    EncodeError,
+    IncompatibleSchema,
+    MessageError,
+)
 from dragoman.core.format import Codec
 from dragoman.formats.avro.compatibility import Checker
 from dragoman.formats.avro.decoder import compile_decoder
 from dragoman.formats.avro.encoder import compile_encoder
-from dragoman.formats.avro.runtime import Metered, Unfit
+from dragoman.formats.avro.runtime import Broken, Metered, Refused
 from dragoman.formats.avro.schema import AvroSchema
 from dragoman.formats.avro.source import Source
 from dragoman.schema.types import Type
@@ -31,21 +38,13 @@ def compile_codec(writer: AvroSchema, reader: AvroSchema, type: Type | None) -> 
 
 
 def _encode(writer: AvroSchema, type: Type | None, title: str) -> Callable[[Any], bytes]:
+    source = Source(title)
+    source.values["failed"] = partial(_unencodable, source, title)
     try:
-        write, source = compile_encoder(writer.root, type, title)
+        return compile_encoder(writer.root, type, source)
     except IncompatibleSchema as error:
         # The class can read this schema, and cannot write it: said when somebody tries.
         return _unable(error)
-
-    def encode(value: Any) -> bytes:
-        try:
-            return write(value)
-        except ConstraintViolated:
-            raise
-        except Exception as error:
-            raise _unencodable(source, error, title) from error
-
-    return encode
 
 
 def _unable(reason: IncompatibleSchema) -> Callable[[Any], bytes]:
@@ -60,56 +59,62 @@ def _unable(reason: IncompatibleSchema) -> Callable[[Any], bytes]:
     return encode
 
 
-def _unencodable(source: Source, error: Exception, title: str) -> EncodeError:
+def _unencodable(source: Source, title: str, error: Exception) -> MessageError:
     about = source.blame(error.__traceback__)
     where = about.path or title
+    if isinstance(error, Broken | Refused):
+        return _violated(error, about.path, title)
     if isinstance(error, RecursionError):
         what = f"{where} is nested too deeply to be written."
-    elif isinstance(error, Unfit):
-        what = f"{where} is not of type {about.kind}: {error}."
-    elif isinstance(error, KeyError | AttributeError) and about.kind.startswith("record"):
-        what = f"{where} lacks the field {error}."
+    elif isinstance(error, KeyError) and about.kind == "field":
+        what = f"{where} is missing."
     else:
         what = f"{where} is not of type {about.kind}: {error}."
     return EncodeError(what, field=about.path or None, record=title)
 
 
-def _decode(writer: AvroSchema, reader: AvroSchema, type: Type | None, title: str) -> Callable[[bytes], Any]:
-    read, source, metered = compile_decoder(writer.root, reader.root, type, title)
+def _violated(error: Broken | Refused, path: str, title: str) -> ConstraintViolated:
+    if isinstance(error, Refused):
+        return ConstraintViolated(
+            f"{error}.", code="message.constraint.class", field=path or None, record=title
+        )
+    return ConstraintViolated(f"{path or title} {error}.", field=path or None, record=title)
 
-    def decode(data: bytes) -> Any:
-        try:
-            value, end = read(data, 0)
-            if end == len(data):
-                return value
-        except ConstraintViolated:
-            raise
-        except Exception as error:
-            raise _undecodable(source, error, title) from error
-        raise _wrong_end(end, len(data), title)
+
+def _decode(writer: AvroSchema, reader: AvroSchema, type: Type | None, title: str) -> Callable[[bytes], Any]:
+    source = Source(title)
+    source.values["failed"] = partial(_undecodable, source, title)
+    source.values["wrong_end"] = partial(_wrong_end, title)
+    decode, metered = compile_decoder(writer.root, reader.root, type, source)
+    if not metered:
+        return decode
 
     def decode_metered(data: bytes) -> Any:
         return decode(Metered(data))
 
-    return decode_metered if metered else decode
+    return decode_metered
 
 
-def _undecodable(source: Source, error: Exception, title: str) -> DecodeError:
+def _undecodable(source: Source, title: str, error: Exception) -> MessageError:
     about = source.blame(error.__traceback__)
     where = about.path or title
+    code = "message.decode"
+    if isinstance(error, Broken | Refused):
+        return _violated(error, about.path, title)
     if isinstance(error, IndexError):
         what = f"The payload ends inside {where}."
         code = "message.decode.truncated"
     elif isinstance(error, RecursionError):
         what = f"{where} is nested too deeply."
         code = "message.decode.depth"
+    elif isinstance(error, KeyError):
+        what = f"The bytes of {where} name no symbol of {about.kind} that the reader knows."
     else:
         what = f"The bytes of {where} are not of type {about.kind}: {error}."
-        code = "message.decode"
     return DecodeError(what, code=code, field=about.path or None, record=title)
 
 
-def _wrong_end(end: int, size: int, title: str) -> DecodeError:
+def _wrong_end(title: str, end: int, size: int) -> DecodeError:
     if end > size:
         return DecodeError(
             f"The payload of {title} has {size} bytes and should go on.",

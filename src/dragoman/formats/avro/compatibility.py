@@ -148,13 +148,13 @@ class Checker:
 
     def _from_union(self, reader: Node, writer: Union, trail: Trail | None) -> Deep[Reasons]:
         """Every branch that the writer may choose must be readable."""
-        found: list[Reason] = []
+        found: dict[Reason, None] = {}
         for index, branch in enumerate(writer.branches):
             chosen = Trail(trail, writer, index)
             if isinstance(reader, Union):
-                found += yield self._to_union(reader, branch, chosen)
+                found |= dict.fromkeys((yield self._to_union(reader, branch, chosen)))
             else:
-                found += yield self._check(reader, branch, chosen)
+                found |= dict.fromkeys((yield self._check(reader, branch, chosen)))
         return tuple(found)
 
     def _to_union(self, reader: Union, writer: Node, trail: Trail | None) -> Deep[Reasons]:
@@ -187,16 +187,18 @@ class Checker:
         misnamed = _misnamed(reader, writer, trail)
         if misnamed:
             return misnamed
-        found: list[Reason] = []
+        # What a type that is used often lacks is one reason, not one for each use.
+        found: dict[Reason, None] = {}
         written = {each.name: each for each in writer.fields}
         for each in reader.fields:
             source = writer_field(each, written)
             if source is not None:
-                found += yield self._check(each.type, source.type, Trail(trail, writer, source.name))
+                below = yield self._check(each.type, source.type, Trail(trail, writer, source.name))
+                found |= dict.fromkeys(below)
             elif each.default is MISSING:
                 message = f"The reader's field {each.name} has no default, and the writer has no such field."
                 rule = "READER_FIELD_MISSING_DEFAULT_VALUE"
-                found.append(Reason(rule, message, each.place, writer.place / "fields", trail))
+                found[Reason(rule, message, each.place, writer.place / "fields", trail)] = None
         return tuple(found)
 
 

@@ -36,59 +36,59 @@ from dragoman.schema.types import Construction, Type
 
 
 def compile_decoder(
-    writer: Node, reader: Node, type: Type | None, title: str
-) -> tuple[Callable[[bytes, int], tuple[Any, int]], Source, bool]:
-    """The function from a payload and 0 to a value and the place behind it; its source; whether to meter."""
-    compiler = _Decoder(title, writer)
-    first = compiler.function(writer, reader, type, "")
+    writer: Node, reader: Node, type: Type | None, source: Source
+) -> tuple[Callable[[bytes], Any], bool]:
+    """The function, and whether the payload must be ``Metered``. Its errors go through ``failed``."""
+    compiler = _Decoder(source, writer)
+    with source.block("def decode(data):"):
+        with source.block("try:"):
+            source.add("i = 0")
+            compiler.body(writer, reader, type, "value", "", 0)
+            with source.block("if i == len(data):"):
+                source.add("return value")
+        source.add_guard()
+        source.add("raise wrong_end(i, len(data))")
     while compiler.waiting:
         compiler.define(*compiler.waiting.popleft())
     compiler.skipper.define_waiting()
-    return compiler.source.compile(first), compiler.source, compiler.metered
+    return source.compile("decode"), compiler.skipper.metered
 
 
 class _Decoder:
-    def __init__(self, title: str, writer: Node) -> None:
-        self.source = Source(title)
+    def __init__(self, source: Source, writer: Node) -> None:
+        self.source = source
         self.source.values["new"] = object.__new__
         self.checker = Checker()
         self.sizes = Sizes()
         self.shared = shared_records(writer)
         self.skipper = Skipper(self.source, self.shared, self.sizes)
         self.functions: dict[tuple[int, int, int], str] = {}
-        self.waiting: deque[tuple[str, Node, Node, Type | None, str]] = deque()
+        self.waiting: deque[tuple[str, Node, Node, Type | None]] = deque()
 
-    @property
-    def metered(self) -> bool:
-        """Whether items without bytes were met, which need a limit of their own."""
-        return self.skipper.metered
-
-    def function(self, writer: Node, reader: Node, type: Type | None, path: str) -> str:
+    def function(self, writer: Node, reader: Node, type: Type | None) -> str:
         key = (id(writer), id(reader), id(type))
         if key not in self.functions:
             self.functions[key] = self.source.name("read_")
-            self.waiting.append((self.functions[key], writer, reader, type, path))
+            self.waiting.append((self.functions[key], writer, reader, type))
         return self.functions[key]
 
-    def define(self, name: str, writer: Node, reader: Node, type: Type | None, path: str) -> None:
-        self.source.now = About(path, described(writer))
+    def define(self, name: str, writer: Node, reader: Node, type: Type | None) -> None:
+        self.source.now = About("", described(writer))
         with self.source.block(f"def {name}(data, i):"):
             value = self.source.name("v")
-            self._body(writer, reader, type, value, path, 0)
+            self.body(writer, reader, type, value, "", 0)
             self.source.add(f"return {value}, i")
 
     def read(self, writer: Node, reader: Node, type: Type | None, target: str, path: str, depth: int) -> None:
         """Add the lines that put the next value into the target."""
         compound = isinstance(writer, Record | Array | Map | Union)
         if not compound or (depth < MAX_INLINE and id(writer) not in self.shared):
-            self._body(writer, reader, type, target, path, depth)
+            self.body(writer, reader, type, target, path, depth)
             return
         self.source.now = About(path, described(writer))
-        self.source.add(f"{target}, i = {self.function(writer, reader, type, path)}(data, i)")
+        self.source.add(f"{target}, i = {self.function(writer, reader, type)}(data, i)")
 
-    def _body(
-        self, writer: Node, reader: Node, type: Type | None, target: str, path: str, depth: int
-    ) -> None:
+    def body(self, writer: Node, reader: Node, type: Type | None, target: str, path: str, depth: int) -> None:
         self.source.now = About(path, described(writer))
         if isinstance(writer, Union):
             self._union(writer, reader, type, target, path, depth)
@@ -222,7 +222,7 @@ class _Decoder:
         with self.source.block("try:"):
             self.source.add(f"{made} = {cls}({call})")
         with self.source.block("except Exception as error:"):
-            self.source.add(f"raise refused(error, {type.cls.__qualname__!r}) from error")
+            self.source.add(f"raise Refused(error, {type.cls.__qualname__!r}) from error")
 
     def _array(
         self, writer: Array, reader: Array, type: Type | None, target: str, path: str, depth: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
@@ -34,41 +35,49 @@ from dragoman.schema import types
 from dragoman.schema.types import Type
 
 MAX_INLINE = 5
+_PARTS = {"millis": (1000, " // 1000"), "micros": (1_000_000, ""), "nanos": (1_000_000_000, " * 1000")}
 Choice = tuple[int, Node, Type | None]
 
 
-def compile_encoder(root: Node, type: Type | None, title: str) -> tuple[Callable[[Any], bytes], Source]:
-    """The function, and its source, which knows which field a failing line is about."""
-    compiler = _Encoder(title, shared_records(root))
-    first = compiler.function(root, bound(type, root, ""), "")
+def compile_encoder(root: Node, type: Type | None, source: Source) -> Callable[[Any], bytes]:
+    """The function. What it raises has gone through the source's ``failed``."""
+    compiler = _Encoder(source, shared_records(root))
+    with source.block("def encode(value):"):
+        with source.block("try:"):
+            compiler.returns(root, bound(type, root, ""))
+        source.add_guard()
     while compiler.waiting:
         compiler.define(*compiler.waiting.popleft())
-    return compiler.source.compile(first), compiler.source
+    return source.compile("encode")
 
 
 class _Encoder:
-    def __init__(self, title: str, shared: frozenset[int]) -> None:
-        self.source = Source(title)
+    def __init__(self, source: Source, shared: frozenset[int]) -> None:
+        self.source = source
         self.shared = shared
         self.functions: dict[tuple[int, int], str] = {}
-        self.waiting: deque[tuple[str, Node, Type | None, str]] = deque()
+        self.waiting: deque[tuple[str, Node, Type | None]] = deque()
 
-    def function(self, node: Node, type: Type | None, path: str) -> str:
+    def function(self, node: Node, type: Type | None) -> str:
         """The name of the function that writes this, which is defined later if it is new."""
         key = (id(node), id(type))
         if key not in self.functions:
             self.functions[key] = self.source.name("write_")
-            self.waiting.append((self.functions[key], node, type, path))
+            self.waiting.append((self.functions[key], node, type))
         return self.functions[key]
 
-    def define(self, name: str, node: Node, type: Type | None, path: str) -> None:
+    def define(self, name: str, node: Node, type: Type | None) -> None:
         with self.source.block(f"def {name}(value):"):
-            pieces = self._body(node, type, "value", path, 0)
-            self.source.now = About(path, described(node))
-            if len(pieces) == 1 and not pieces[0].startswith("*"):
-                self.source.add(f"return {pieces[0]}")
-            else:
-                self.source.add(f"return b''.join(({''.join(f'{piece}, ' for piece in pieces)}))")
+            self.returns(node, type)
+
+    def returns(self, node: Node, type: Type | None) -> None:
+        """The lines of a function that returns the bytes of ``value``."""
+        pieces = self._body(node, type, "value", "", 0)
+        self.source.now = About("", described(node))
+        if len(pieces) == 1 and not pieces[0].startswith("*"):
+            self.source.add(f"return {pieces[0]}")
+        else:
+            self.source.add(f"return b''.join(({''.join(f'{piece}, ' for piece in pieces)}))")
 
     def pieces(self, node: Node, type: Type | None, value: str, path: str, depth: int) -> list[str]:
         """Add the lines for a value, given as a cheap expression; the pieces it becomes."""
@@ -76,7 +85,7 @@ class _Encoder:
         if not compound or (depth < MAX_INLINE and id(node) not in self.shared):
             return self._body(node, type, value, path, depth)
         self.source.now = About(path, described(node))
-        return [self._local(f"{self.function(node, type, path)}({value})", "p")]
+        return [self._local(f"{self.function(node, type)}({value})", "p")]
 
     def _body(self, node: Node, type: Type | None, value: str, path: str, depth: int) -> list[str]:
         self.source.now = About(path, described(node))
@@ -146,7 +155,8 @@ class _Encoder:
             test, (index, branch, part) = choice
             self.source.now = about
             with self.source.block(f"{word} {test}:"):
-                inner = self.pieces(branch, part, value, path, depth + 1)
+                null = branch.kind == "null"
+                inner = [] if null else self.pieces(branch, part, value, path, depth + 1)
                 self.source.now = about
                 self._collect(result, [repr(encoded(index)), *inner])
             word = "elif"
@@ -170,7 +180,7 @@ class _Encoder:
         real = [choice for choice in choices if choice[1].kind != "null"]
         tests = [(f"{value} is None", choice) for choice in choices if choice[1].kind == "null"]
         if len(real) == 1:
-            return [*tests, (f"{value} is not None", real[0])]
+            return [*tests, (f"{value} is not None" if not tests else "True", real[0])]
         if not plain:
             return tests + [
                 (test_for(self.source, branch, part, value, node), (index, branch, part))
@@ -292,14 +302,35 @@ class _Encoder:
         value = self._local(value)
         add_limits(self.source, type, value)
         if node.logical is not None and python_of(type) is not int:
-            bare = _bare(node.logical.name, value)
-            if type is None:
-                bare = f"{value} if {value}.__class__ is int else {bare}"
-            value = self._local(bare, "u")
+            value = self._bare(node.logical.name, value, plain=type is None)
         number = self.source.name("z")
         wide = "wide" if node.kind == "long" else "wide_int"
         self.source.add(f"{number} = ({value} << 1) ^ ({value} >> 63)")
         return [self._local(f"SMALL[{number}] if {number} < 16384 else {wide}({number})", "p")]
+
+    def _bare(self, logical: str, value: str, plain: bool) -> str:
+        """The number that stands for a date or time; plain values may be that number already."""
+        number = self.source.name("u")
+        if plain:
+            with self.source.block(f"if {value}.__class__ is int:"):
+                self.source.add(f"{number} = {value}")
+        with self.source.block("else:") if plain else nullcontext():
+            match logical:
+                case "date":
+                    self.source.add(f"{number} = day({value})")
+                case "time-millis":
+                    self.source.add(f"{number} = micros_of_day({value}) // 1000")
+                case "time-micros":
+                    self.source.add(f"{number} = micros_of_day({value})")
+                case _:
+                    epoch = "LOCAL_EPOCH" if logical.startswith("local") else "EPOCH"
+                    past, unit = self.source.name("d"), logical.rpartition("-")[2]
+                    scale, rest = _PARTS[unit]
+                    # Python refuses to subtract where only one of the two has a time zone.
+                    self.source.add(f"{past} = {value} - {epoch}")
+                    seconds = f"({past}.days * 86400 + {past}.seconds)"
+                    self.source.add(f"{number} = {seconds} * {scale} + {past}.microseconds{rest}")
+        return number
 
     def _string(self, node: Primitive, type: Type | None, value: str) -> list[str]:
         if node.logical is not None and type is None:
@@ -339,20 +370,6 @@ def encoded(number: int) -> bytes:
 
 def _length(count: str) -> str:
     return f"LENGTH[{count}] if {count} < 8192 else wide({count} << 1)"
-
-
-def _bare(logical: str, value: str) -> str:
-    """The number that stands for a date or time."""
-    match logical:
-        case "date":
-            return f"day({value})"
-        case "time-millis":
-            return f"micros_of_day({value}) // 1000"
-        case "time-micros":
-            return f"micros_of_day({value})"
-    epoch = "LOCAL_EPOCH" if logical.startswith("local") else "EPOCH"
-    unit = {"millis": " // 1000", "micros": "", "nanos": " * 1000"}[logical.rpartition("-")[2]]
-    return f"micros_since({value}, {epoch}){unit}"
 
 
 def parts_of(type: types.RecordType, node: Record) -> dict[str, types.Field]:

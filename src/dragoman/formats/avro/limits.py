@@ -33,4 +33,4 @@ def add_limits(source: Source, type: Type | None, value: str) -> None:
 
 def _refuse(source: Source, condition: str, value: str, rule: str) -> None:
     with source.block(f"if {condition}:"):
-        source.add(f"raise violated({value}, {rule!r}, {source.now.path!r})")
+        source.add(f"raise Broken({value}, {rule!r})")

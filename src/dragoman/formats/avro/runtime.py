@@ -9,12 +9,25 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from dragoman.core.errors import ConstraintViolated
 from dragoman.schema.markers import Duration
 
 
 class Unfit(ValueError):
     """The value or the bytes do not fit. Codecs turn it into ``EncodeError`` or ``DecodeError``."""
+
+
+class Broken(Exception):
+    """The value breaks a constraint. Codecs turn it into ``ConstraintViolated``."""
+
+    def __init__(self, value: Any, rule: str) -> None:
+        super().__init__(f"must be {rule}, and {value!r:.60} is not")
+
+
+class Refused(Exception):
+    """The validation of the class itself said no. It becomes ``ConstraintViolated``, too."""
+
+    def __init__(self, reason: Exception, name: str) -> None:
+        super().__init__(f"{name} refuses the values: {reason}")
 
 
 class Metered(bytes):
@@ -308,14 +321,3 @@ def duration_bytes(value: Any) -> bytes:
 
 def duration_of(data: bytes) -> Duration:
     return Duration(*_DURATION.unpack(data))
-
-
-def refused(error: Exception, name: str) -> ConstraintViolated:
-    """The class' own validation said no."""
-    return ConstraintViolated(
-        f"{name} refuses the values: {error}", code="message.constraint.class", record=name
-    )
-
-
-def violated(value: Any, rule: str, field: str) -> ConstraintViolated:
-    return ConstraintViolated(f"{field} must be {rule}, and {value!r:.60} is not.", field=field)

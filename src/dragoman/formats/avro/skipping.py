@@ -20,13 +20,13 @@ class Skipper:
         self.sizes = sizes
         self.metered = False
         self.functions: dict[int, str] = {}
-        self.waiting: deque[tuple[str, Node, str]] = deque()
+        self.waiting: deque[tuple[str, Node]] = deque()
 
     def define_waiting(self) -> None:
         while self.waiting:
-            name, node, path = self.waiting.popleft()
+            name, node = self.waiting.popleft()
             with self.source.block(f"def {name}(data, i):"):
-                self._body(node, path, 0)
+                self._body(node, "", 0)
                 self.source.add("return i")
 
     def skip(self, node: Node, path: str, depth: int) -> None:
@@ -36,7 +36,7 @@ class Skipper:
             return
         if id(node) not in self.functions:
             self.functions[id(node)] = self.source.name("skip_")
-            self.waiting.append((self.functions[id(node)], node, path))
+            self.waiting.append((self.functions[id(node)], node))
         self.source.now = About(path, described(node))
         self.source.add(f"i = {self.functions[id(node)]}(data, i)")
 
@@ -45,7 +45,7 @@ class Skipper:
         match node:
             case Record():
                 for field in node.fields:
-                    self.skip(field.type, f"{path}.{field.name}", depth + 1)
+                    self.skip(field.type, f"{path}.{field.name}" if path else field.name, depth + 1)
             case Union():
                 self._union(node, path, depth)
             case Array():
@@ -102,7 +102,12 @@ class Skipper:
         self.source.add(f"{number} = data[i]; i += 1")
         with self.source.block(f"while {number}:"):
             if least:
-                self.source.add(f"{count}, i = block(data, i, {number}, {least})")
+                with self.source.block(f"if {number} & 129:"):
+                    self.source.add(f"{count}, i = block(data, i, {number}, {least})")
+                with self.source.block("else:"):
+                    self.source.add(f"{count} = {number} >> 1")
+                    with self.source.block(f"if {count} * {least} > len(data) - i:"):
+                        self.source.add("raise Unfit('more items than bytes')")
             else:
                 self.metered = True
                 self.source.add(f"{count}, i = free_block(data, i, {number})")

@@ -34,6 +34,7 @@ class About(NamedTuple):
 
 
 NOTHING = About("", "")
+MAX_STEPS = 8
 
 
 @dataclass(slots=True)
@@ -60,6 +61,11 @@ class Source:
         yield
         self._indent -= 1
 
+    def add_guard(self) -> None:
+        """The end of a ``try``: errors go through ``failed``, which tells them in words."""
+        with self.block("except Exception as error:"):
+            self.add("raise failed(error) from error")
+
     def name(self, hint: str) -> str:
         return f"{hint}{next(self._names)}"
 
@@ -77,10 +83,13 @@ class Source:
         return compiled
 
     def blame(self, trace: TracebackType | None) -> About:
-        """What the innermost line of ours in a traceback is about."""
-        found = About("", "")
+        """What the innermost line of ours in a traceback is about; its path goes through all of them."""
+        found = [NOTHING]
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.filename:
-                found = self.about[trace.tb_lineno - 1]
+                found.append(self.about[trace.tb_lineno - 1])
             trace = trace.tb_next
-        return found
+        steps = [about.path for about in found if about.path]
+        if len(steps) > MAX_STEPS:
+            steps = [*steps[: MAX_STEPS // 2], "...", *steps[-MAX_STEPS // 2 :]]
+        return About(".".join(steps).replace(".[", "["), found[-1].kind)

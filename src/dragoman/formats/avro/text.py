@@ -21,7 +21,10 @@ def text_of(type: Type) -> str:
 
 
 class _Writer:
-    """Writes each named type where it is first used, and its name afterwards."""
+    """Writes each named type where it is first used, and its name afterwards.
+
+    A type without a namespace of its own takes that of the record around it, as Avro reads it anyway.
+    """
 
     def __init__(self) -> None:
         self.seen: dict[str, object] = {}
@@ -78,7 +81,7 @@ class _Writer:
         return self._named("fixed", names, namespace, same, lambda: {"size": size} | content)
 
     def _record(self, type: types.RecordType, namespace: str) -> Any:
-        inside = type.names.namespace
+        inside = type.names.namespace or namespace
 
         def content() -> dict[str, Any]:
             return {"fields": [self._field(field, inside, type) for field in type.fields]}
@@ -86,18 +89,20 @@ class _Writer:
         return self._named("record", type.names, namespace, type.cls, content)
 
     def _named(self, kind: str, names: Names, namespace: str, same: object, content: Any) -> Any:
-        if names.full in self.seen:
-            if self.seen[names.full] != same:
+        own = names.namespace or namespace
+        full = f"{own}.{names.name}" if own else names.name
+        if full in self.seen:
+            if self.seen[full] != same:
                 raise InvalidSchema(
-                    f"Two different types are called {names.full}.",
+                    f"Two different types are called {full}.",
                     code="schema.invalid.duplicate-name",
                     next="Give one of them another name or namespace.",
                 )
-            return names.full if names.namespace or not namespace else names.name
-        self.seen[names.full] = same
+            return full
+        self.seen[full] = same
         head: dict[str, Any] = {"type": kind, "name": names.name}
-        if names.namespace != namespace:
-            head["namespace"] = names.namespace
+        if own != namespace:
+            head["namespace"] = own
         if names.doc is not None:
             head["doc"] = names.doc
         if names.aliases:

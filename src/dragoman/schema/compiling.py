@@ -1,0 +1,33 @@
+"""Functions made for one schema: their source is written, compiled once, and then runs many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Compilation:
+    """Collects functions and the objects they use. Names in sources come from here or are quoted."""
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}
+        self._sources: list[str] = []
+        self._names: dict[int, str] = {}
+
+    def bind(self, value: object, hint: str = "v") -> str:
+        """A name under which the functions see this object."""
+        name = self._names.get(id(value))
+        if name is None:
+            name = self._names[id(value)] = f"_{hint}{len(self.scope)}"
+            self.scope[name] = value
+        return name
+
+    def add(self, source: str) -> None:
+        self._sources.append(source)
+
+    def compile(self, name: str) -> Callable[[Any], Any]:
+        """The function of this name, with all that were added before."""
+        exec(compile("\n".join(self._sources), "<dragoman codec>", "exec"), self.scope)  # noqa: S102
+        self._sources.clear()
+        made: Callable[[Any], Any] = self.scope[name]
+        return made
