@@ -67,7 +67,7 @@ def objects(draw: st.DrawFn, inner: st.SearchStrategy[Any], holes: bool) -> dict
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=3))
     schema: dict[str, Any] = {"properties": {name: draw(inner) for name in names}}
     for name in names:
-        if isinstance(schema["properties"][name], dict) and draw(st.integers(0, 4)) == 0:
+        if holes and isinstance(schema["properties"][name], dict) and draw(st.integers(0, 4)) == 0:
             schema["properties"][name] = {**schema["properties"][name], "default": draw(SCALARS)}
     if names:
         schema["required"] = draw(st.lists(st.sampled_from(names), unique=True, max_size=2))
@@ -235,7 +235,7 @@ def _edit(draw: st.DrawFn, schema: dict[str, Any], change: str, holes: bool) -> 
         schema["properties"][name] = draw(schemas(holes, 1))
         if change == "require":
             schema["required"] = sorted({*schema.get("required", []), name})
-            if isinstance(schema["properties"][name], dict):
+            if holes and isinstance(schema["properties"][name], dict):
                 schema["properties"][name] |= {"default": draw(SCALARS)}
 
 

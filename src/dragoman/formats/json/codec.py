@@ -26,6 +26,7 @@ from dragoman.formats.json.records.alignment import left_out
 from dragoman.formats.json.records.decoding import decoder_of
 from dragoman.formats.json.records.encoding import encoder_of
 from dragoman.formats.json.records.misfit import Misfit, Violation
+from dragoman.formats.json.typed import typed_throughout
 from dragoman.schema.records import describe
 
 _dump = msgspec.json.Encoder(decimal_format="number").encode
@@ -36,7 +37,7 @@ def codec(writer: JsonSchema, reader: JsonSchema | None, cls: type | None) -> Co
     """With a reader its defaults are filled in. Raises ``IncompatibleSchema`` if no document can fit both."""
     if reader is not None and reader is not writer:
         _refuse_strangers(reader, writer)
-    encode = _encode(writer.validator)
+    encode = _encode(writer)
     decode = _decode(writer.validator) if reader is None else _decode_as(reader)
     if cls is None:
         return Codec(encode, decode)
@@ -57,8 +58,9 @@ def _refuse_strangers(reader: JsonSchema, writer: JsonSchema) -> None:
         )
 
 
-def _encode(validator: jsonschema_rs.Validator) -> Callable[[Any], bytes]:
-    valid = validator.is_valid
+def _encode(writer: JsonSchema) -> Callable[[Any], bytes]:
+    validator, valid = writer.validator, writer.validator.is_valid
+    vague = not typed_throughout(Model(writer.linked))
 
     def encode(value: Any) -> bytes:
         try:
@@ -69,7 +71,7 @@ def _encode(validator: jsonschema_rs.Validator) -> Callable[[Any], bytes]:
             raise EncodeError(f"The value is not JSON: {_words(error)}.") from None
         if not fits:
             fail(validator, value, EncodeError)
-        if b"null" in payload and _has_nan(value):
+        if vague and b"null" in payload and _has_nan(value):
             raise EncodeError("NaN and infinite numbers are not JSON.", next="Send null, or leave them out.")
         return payload
 

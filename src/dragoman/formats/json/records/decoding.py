@@ -29,6 +29,7 @@ from dragoman.schema.types import (
     Type,
     UnionType,
     UuidType,
+    is_null,
 )
 
 Convert = Callable[[Any], Any]
@@ -82,14 +83,14 @@ class _Decoders:
         known = self._records.get(record)
         if known is not None:
             return known
-        fields: list[tuple[Field, Convert, Callable[[], Any] | None]] = []
+        fields: list[tuple[Field, type | None, Convert, Callable[[], Any] | None]] = []
         build = _builder(record)
 
         def decode(document: Any) -> Any:
             if type(document) is not dict:
                 raise Misfit("This is not an object.")
             values = []
-            for field, convert, default in fields:
+            for field, exact, convert, default in fields:
                 if field.name in document:
                     value = document[field.name]
                 else:
@@ -100,6 +101,9 @@ class _Decoders:
                         values.append(default())
                         continue
                     value = document[name]
+                if type(value) is exact:
+                    values.append(value)
+                    continue
                 try:
                     values.append(convert(value))
                 except Misfit as error:
@@ -107,7 +111,7 @@ class _Decoders:
             return build(values)
 
         self._records[record] = decode
-        fields += [(each, self.of(each.type), _default(each)) for each in record.fields]
+        fields += [(each, _exact(each.type), self.of(each.type), _default(each)) for each in record.fields]
         return decode
 
     def _array(self, type: ArrayType) -> Convert:
@@ -133,6 +137,8 @@ class _Decoders:
 
     def _union(self, type: UnionType) -> Convert:
         refuse_ambiguous(type)
+        if len(type.branches) == 2 and type.optional:
+            return _optional(self.of(next(each for each in type.branches if not is_null(each))))
         records = [
             (exact_test_of(branch), self.record(branch))
             for branch in type.branches
@@ -175,6 +181,21 @@ def _builder(record: RecordType) -> Callable[[list[Any]], Any]:
             raise Violation(f"{cls.__name__} refuses the values: {type(error).__name__}.") from None
 
     return assign if record.construction is Construction.ASSIGN else call
+
+
+_EXACT = {Primitive.STRING: str, Primitive.BOOLEAN: bool, Primitive.DOUBLE: float, Primitive.FLOAT: float}
+
+
+def _exact(type: Type) -> type | None:
+    """The Python type of values that need no conversion and no look."""
+    return _EXACT.get(type.primitive) if isinstance(type, PrimitiveType) else None
+
+
+def _optional(convert: Convert) -> Convert:
+    def decode(value: Any) -> Any:
+        return None if value is None else convert(value)
+
+    return decode
 
 
 def _default(field: Field) -> Callable[[], Any] | None:
