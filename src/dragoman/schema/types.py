@@ -187,6 +187,8 @@ class RecordType:
     fields: Sequence[Field] = ()
     refusals: tuple[type[Exception], ...] = field(default=())
     """What the class' own validation raises, beside ``ValueError`` and ``TypeError``."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """The class' schema in each format that was asked, by the format's type: written once."""
 
     @property
     def construct(self) -> Callable[..., Any]:

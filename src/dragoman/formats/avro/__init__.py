@@ -15,6 +15,7 @@ from dragoman.formats.avro.counterexample import counterexample
 from dragoman.formats.avro.schema import AvroSchema, read
 from dragoman.formats.avro.text import text_of
 from dragoman.schema.records import type_of
+from dragoman.schema.types import RecordType
 
 __all__ = ["AvroFormat", "AvroSchema"]
 
@@ -44,9 +45,13 @@ class AvroFormat:
             return codec
 
     def schema_of(self, cls: Any) -> str:
-        text = text_of(type_of(cls))
-        read(text)
-        return text
+        described = type_of(cls)
+        kept = described.texts if isinstance(described, RecordType) else {}
+        if self.schema_type not in kept:
+            text = text_of(described)
+            read(text)
+            kept[self.schema_type] = text
+        return kept[self.schema_type]
 
 
 def _avro(schema: ParsedSchema) -> AvroSchema:

@@ -66,7 +66,7 @@ def _unencodable(source: Source, title: str, error: Exception) -> MessageError:
         return _violated(error, about.path, title)
     if isinstance(error, RecursionError):
         what = f"{where} is nested too deeply to be written."
-    elif isinstance(error, KeyError) and about.kind == "field":
+    elif isinstance(error, KeyError) and error.args[0] == where.rpartition(".")[2]:
         what = f"{where} is missing."
     else:
         what = f"{where} is not of type {about.kind}: {error}."

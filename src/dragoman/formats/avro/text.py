@@ -74,7 +74,7 @@ class _Writer:
         content: dict[str, Any] = {"symbols": list(type.symbols)}
         if type.fallback is not None:
             content["default"] = type.fallback
-        return self._named("enum", type.names, namespace, type.cls, lambda: content)
+        return self._named("enum", type.names, namespace, (type.cls, type.fallback), lambda: content)
 
     def _fixed(self, names: Names, size: int, namespace: str, content: dict[str, Any]) -> Any:
         same = (size, tuple(sorted(content.items(), key=str)))
@@ -96,7 +96,7 @@ class _Writer:
                 raise InvalidSchema(
                     f"Two different types are called {full}.",
                     code="schema.invalid.duplicate-name",
-                    next="Give one of them another name or namespace.",
+                    next="Give one of them another name or namespace, and all uses of an enum one fallback.",
                 )
             return full
         self.seen[full] = same
