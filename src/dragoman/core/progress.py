@@ -17,6 +17,13 @@ class Aside(NamedTuple):
     tried: int
 
 
+class Due(NamedTuple):
+    """Offsets that were set aside and are due: delivered out of order, or part of the flow again."""
+
+    returned: list[int]
+    rejoined: list[int]
+
+
 class Progress:
     """Offsets below ``position`` are done, apart from those set aside; the *flow* starts there.
 
@@ -65,23 +72,34 @@ class Progress:
             heapq.heappop(self._dues)
         return None
 
-    def take_due(self, now: float, limit: int) -> list[int]:
-        """Offsets set aside whose time has come: in flight from now on."""
-        taken: list[int] = []
-        while len(taken) < limit and (due := self.next_due()) is not None and due <= now:
+    def take_due(self, now: float, limit: int) -> Due:
+        """Of those set aside whose time has come, some are in flight from now on.
+
+        Those that the cursor has not passed wait for it, in their place: acknowledged before the flow came
+        to them, they would be delivered again.
+        """
+        found = Due([], [])
+        while len(found.returned) < limit and (due := self.next_due()) is not None and due <= now:
             offset = heapq.heappop(self._dues)[1]
-            self.returned[offset] = self.aside.pop(offset).tried
-            taken.append(offset)
-        return sorted(taken)
+            tried = self.aside.pop(offset).tried
+            if offset < self.cursor:
+                self.returned[offset] = tried
+                found.returned.append(offset)
+            else:
+                self.tried[offset] = tried
+                found.rejoined.append(offset)
+        found.returned.sort()
+        return found
 
     def skips(self, offset: int) -> bool:
         """Not part of the flow any more."""
         return offset in self.aside or offset in self.returned
 
     def step_over(self) -> None:
-        """Nothing of the flow is in flight: what stands aside at its front need not hold it back."""
-        while self.position == self.cursor and self.skips(self.position):
-            self.position = self.cursor = self.position + 1
+        """What stands aside at the front of the flow need not hold it back."""
+        while self.skips(self.position):
+            self.position += 1
+        self.cursor = max(self.cursor, self.position)
 
     def attempt(self, offset: int) -> int:
         return 1 + (self.returned.get(offset) or self.tried.get(offset, 0))
@@ -95,6 +113,8 @@ class Progress:
         done = [other for other in self.returned if other <= offset]
         for other in done:
             del self.returned[other]
+        if self.aside or self.returned:
+            self.step_over()
         return done
 
     def release(self, offsets: Iterable[int], due: float | None) -> None:

@@ -247,7 +247,8 @@ class _Tail:
         if place - self._indexed >= INDEX_EVERY:
             self._indexed = place
             if index:
-                os.write(self._index, ENTRY.pack(base, place, self.newest))
+                with contextlib.suppress(OSError):  # a hint, which may be missing
+                    os.write(self._index, ENTRY.pack(base, place, self.newest))
         self.next = base + count
         self.newest = max(self.newest, newest)
 

@@ -18,8 +18,8 @@ MAX_PARTITIONS = 10_000
 class Bounds:
     """Only the holder of a partition's append lock writes its record."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
     @property
     def partitions(self) -> int:

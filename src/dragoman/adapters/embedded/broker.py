@@ -8,6 +8,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from dragoman.adapters.embedded import channels, groups
+from dragoman.adapters.embedded.bell import Bell
 from dragoman.adapters.embedded.channels import ChannelFiles
 from dragoman.adapters.embedded.database import Database, open_database
 from dragoman.adapters.embedded.delayed import NEXT_DUE, bring_in, postpone
@@ -65,6 +66,7 @@ class EmbeddedBroker:
         self._connected: Database | None = None
         self._open: dict[str, ChannelFiles] = {}
         self._opening = asyncio.Lock()
+        self._bell = Bell()
         self._receivers: list[EmbeddedReceiver] = []
         self._background: set[asyncio.Task[None]] = set()
         self._sync_due = False
@@ -104,7 +106,8 @@ class EmbeddedBroker:
         for files in self._open.values():
             files.close()
         self._open.clear()
-        self._connected.close()
+        self._bell.close()
+        await self._connected.close()
         self._connected = None
 
     async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
@@ -141,13 +144,19 @@ class EmbeddedBroker:
                 if found.bounds.partitions:
                     return found
                 self._open.pop(name).close()
-            rows = await database.read("SELECT id FROM channel WHERE name = ?", (name,))
+            rows = await database.read("SELECT id, partitions FROM channel WHERE name = ?", (name,))
             if not rows:
                 raise channels.not_found(name)
-            files = ChannelFiles(self._options.root, rows[0][0], name, self._options)
+            id, partitions = rows[0]
+            files = ChannelFiles(self._options.root, id, name, self._options)
+            if files.bounds.partitions < partitions:
+                await self._grow(files, partitions)
             await asyncio.to_thread(files.recover)
             self._open[name] = files
             return files
+
+    async def _grow(self, files: ChannelFiles, partitions: int) -> None:
+        await self._database.write(lambda _: channels.make_folders(files.folder, partitions))
 
     def _housekeeping(self, files: dict[str, ChannelFiles]) -> None:
         if self._options.fsync == "batch" and not self._sync_due:
@@ -196,10 +205,11 @@ class EmbeddedBroker:
             files = {name: await self._files(name) for (name,) in names}
 
             def append_all(messages: list[Message], files: dict[str, ChannelFiles] = files) -> None:
-                for batch in batches([one for one in messages if one.channel in files], files):
+                for batch in batches(messages, files):
                     append_now(batch)
 
-            await self._database.write(bring_in(time.time(), append_all))
+            ids = [one.id for one in files.values()]
+            await self._database.write(bring_in(time.time(), ids, append_all))
 
     async def subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
         database = self._database
@@ -217,7 +227,7 @@ class EmbeddedBroker:
         except BaseException:
             membership.stop()
             raise
-        receiver = EmbeddedReceiver(database, membership, files, self._bring_in_due)
+        receiver = EmbeddedReceiver(database, membership, files, self._bell, self._bring_in_due)
         self._receivers = [one for one in self._receivers if not one.closed]
         self._receivers.append(receiver)
         return receiver
@@ -248,8 +258,9 @@ class EmbeddedBroker:
         return channels.channel_of(rows[0])
 
     async def alter(self, channel: Channel) -> None:
-        await self._database.write(channels.alter_channel(self._options.root, channel))
+        await self._database.write(channels.alter_channel(channel))
         files = await self._files(channel.name)
+        await self._grow(files, channel.partitions)
         files.trim_at = 0.0
         await self._trim(files)
 
@@ -272,10 +283,12 @@ class EmbeddedBroker:
             " FROM share WHERE channel = ?1 AND (?2 IS NULL OR team = ?2) ORDER BY team, partition",
             (files.id, group),
         )
-        ends = [end for _, end in files.bounds.all()]
-        return [
-            Lag(team, channel, partition, committed, ends[partition]) for team, partition, committed in rows
-        ]
+        bounds = dict(enumerate(files.bounds.all()))
+        found = []
+        for team, partition, committed in rows:
+            start, end = bounds.get(partition, (0, 0))
+            found.append(Lag(team, channel, partition, max(committed, start), end))
+        return found
 
     def log(self) -> EmbeddedLogReader:
         return EmbeddedLogReader(self._options.root, self._options.fsync)

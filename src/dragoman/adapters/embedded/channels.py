@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -118,13 +119,14 @@ def create_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection
         ).fetchone()
         if made is None:
             return False
-        _make_folders(channel_folder(root, made[0]), channel.partitions)
+        make_folders(channel_folder(root, made[0]), channel.partitions)
         return True
 
     return work
 
 
-def alter_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection], None]:
+def alter_channel(channel: Channel) -> Callable[[sqlite3.Connection], None]:
+    """Groups get their place in new partitions first. The partitions are made when the channel is opened."""
     _check_partitions(channel)
 
     def work(connection: sqlite3.Connection) -> None:
@@ -135,7 +137,6 @@ def alter_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection]
                 next="Partitions may grow, never shrink.",
                 channel=channel.name,
             )
-        _make_folders(channel_folder(root, id), channel.partitions)
         connection.execute(
             "UPDATE channel SET partitions = ?, retention = ?, settings = ? WHERE id = ?",
             (channel.partitions, channel.retention, json.dumps(dict(channel.settings)), id),
@@ -178,14 +179,14 @@ def remove_files(files: ChannelFiles) -> None:
     (files.folder / "bounds").unlink(missing_ok=True)
     for partition in range(partitions):
         files.appender(partition).remove()
-        files.partition_folder(partition).rmdir()
-    files.folder.rmdir()
+    shutil.rmtree(files.folder, ignore_errors=True)
 
 
-def _make_folders(folder: Path, partitions: int) -> None:
+def make_folders(folder: Path, partitions: int) -> None:
+    """Inside a write transaction: two processes must not begin the same partition."""
     for number in range(partitions):
         (folder / str(number)).mkdir(parents=True, exist_ok=True)
-    bounds = Bounds(folder / "bounds")
+    bounds = Bounds(folder / "bounds", create=True)
     bounds.grow(partitions)
     bounds.close()
 

@@ -7,6 +7,7 @@ finds the file locked by another process gives way to the other tasks before it 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import random
 import sqlite3
@@ -19,6 +20,8 @@ from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
 VERSION = 1
 PATIENCE = 30.0
+CHECKPOINT_EVERY = 500
+"""So many transactions."""
 SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL", "never": "OFF"}
 
 _TABLES = """
@@ -81,7 +84,12 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._path = connection.execute("PRAGMA database_list").fetchone()[2]
+        self._synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
+        self._writes = 0
+        self._checkpoint: asyncio.Task[None] | None = None
         connection.execute("PRAGMA busy_timeout = 0")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {20 * CHECKPOINT_EVERY}")
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run the work in a transaction of its own. It runs once; an error in it undoes all."""
@@ -89,13 +97,19 @@ class Database:
         try:
             result = work(self._connection)
             self._connection.execute("COMMIT")
-            return result
         except BaseException as error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
                 raise _unavailable(error) from error
             raise
+        self._writes += 1
+        if self._writes >= CHECKPOINT_EVERY and (self._checkpoint is None or self._checkpoint.done()):
+            self._writes = 0
+            self._checkpoint = asyncio.create_task(
+                asyncio.to_thread(_checkpoint, self._path, self._synchronous)
+            )
+        return result
 
     async def read(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         return await self._patiently(sql, parameters)
@@ -113,8 +127,17 @@ class Database:
                     raise _unavailable(error) from error
             await asyncio.sleep(random.uniform(0.0002, 0.003))
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        if self._checkpoint is not None:
+            await asyncio.gather(self._checkpoint, return_exceptions=True)
         self._connection.close()
+
+
+def _checkpoint(path: str, synchronous: int) -> None:
+    """Move what is in the write-ahead log into the file. It waits for the disk: not in the event loop."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _busy(error: sqlite3.Error) -> bool:

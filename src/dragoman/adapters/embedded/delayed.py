@@ -5,6 +5,7 @@ A process that dies between the two leaves them in both places: they are then de
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterable
 
@@ -40,14 +41,18 @@ def postpone(messages: Iterable[tuple[int, Message]], due: float) -> Callable[[s
     return work
 
 
-def bring_in(now: float, append: Callable[[list[Message]], object]) -> Callable[[sqlite3.Connection], int]:
-    """Append what is due. The database stays locked meanwhile, so that nobody else does it too."""
+def bring_in(
+    now: float, channels: list[int], append: Callable[[list[Message]], object]
+) -> Callable[[sqlite3.Connection], int]:
+    """Append what is due for these channels. The database is locked meanwhile: nobody else does it too."""
 
     def work(connection: sqlite3.Connection) -> int:
         rows = connection.execute(
             "SELECT delayed.id, name, payload, key, headers, partition, timestamp FROM delayed"
-            " JOIN channel ON channel.id = delayed.channel WHERE due <= ? ORDER BY due, delayed.id LIMIT ?",
-            (now, AT_ONCE),
+            " JOIN channel ON channel.id = delayed.channel"
+            " WHERE due <= ? AND channel.id IN (SELECT value FROM json_each(?))"
+            " ORDER BY due, delayed.id LIMIT ?",
+            (now, json.dumps(channels), AT_ONCE),
         ).fetchall()
         append(
             [

@@ -22,9 +22,12 @@ IN_FLIGHT = -1.0
 
 def open_shares(connection: sqlite3.Connection, team: str, channel: int, positions: Sequence[int]) -> None:
     """The group is new to the channel: remember where it starts. Another member may have been faster."""
+    row = connection.execute("SELECT partitions FROM channel WHERE id = ?", (channel,)).fetchone()
+    # Partitions that were added a moment ago are read from their beginning.
+    added = [0] * ((row[0] if row else 0) - len(positions))
     connection.executemany(
         "INSERT INTO share VALUES (?, ?, ?, ?, ?, '[]', NULL, 0) ON CONFLICT DO NOTHING",
-        [(team, channel, number, position, position) for number, position in enumerate(positions)],
+        [(team, channel, number, position, position) for number, position in enumerate([*positions, *added])],
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.channels import channel_folder, find_channel
+from dragoman.adapters.embedded.channels import channel_folder, find_channel, not_found
 from dragoman.adapters.embedded.columns import slice_of
 from dragoman.adapters.embedded.database import open_database
 from dragoman.adapters.embedded.reader import PartitionReader
@@ -32,8 +32,15 @@ class EmbeddedLogReader:
         return dict(enumerate(self._channel(channel)[1].all()))
 
     def channels(self) -> Sequence[str]:
+        if not self._exists:
+            return []
         rows = self._database().execute("SELECT name FROM channel ORDER BY name")
         return [name for (name,) in rows]
+
+    @property
+    def _exists(self) -> bool:
+        """Reading makes no folder."""
+        return (self._root / "broker.db").exists()
 
     def offset_at(self, channel: str, partition: int, timestamp: int) -> int:
         start, end = self._bounds(channel, partition)
@@ -58,8 +65,13 @@ class EmbeddedLogReader:
         if found is not None and found[1].partitions:
             return found
         self._forget(name)
+        if not self._exists:
+            raise not_found(name)
         folder = channel_folder(self._root, find_channel(self._database(), name)[0])
-        self._folders[name] = folder, Bounds(folder / "bounds")
+        try:
+            self._folders[name] = folder, Bounds(folder / "bounds")
+        except FileNotFoundError:
+            raise not_found(name) from None
         return self._folders[name]
 
     def _bounds(self, channel: str, partition: int) -> tuple[int, int]:

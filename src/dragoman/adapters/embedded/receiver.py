@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from dragoman.adapters.embedded.bell import Bell
 from dragoman.adapters.embedded.channels import ChannelFiles
 from dragoman.adapters.embedded.database import Database
 from dragoman.adapters.embedded.delayed import NEXT_DUE
@@ -18,10 +19,8 @@ from dragoman.core.message import Message
 
 _T = TypeVar("_T")
 
-FIRST_PAUSE = 0.0005
-LAST_PAUSE = 0.010
-LOOK_AROUND = 0.050
-"""Seconds between looks at the bounds, which rise while nothing comes, and at the group."""
+LOOK_AROUND = 0.1
+"""Seconds between looks at the group."""
 
 
 class EmbeddedReceiver:
@@ -32,6 +31,7 @@ class EmbeddedReceiver:
         database: Database,
         membership: Membership,
         files: Sequence[ChannelFiles],
+        bell: Bell,
         bring_in_due: Callable[[], Awaitable[None]],
     ) -> None:
         self.closed = False
@@ -39,7 +39,10 @@ class EmbeddedReceiver:
         self._membership = membership
         self._files = {one.id: one for one in files}
         self._ids = {one.name: one.id for one in files}
+        self._bell = bell
         self._bring_in_due = bring_in_due
+        for one in files:
+            bell.listen(one.folder / "bounds")
         self._look_at = 0.0
         self._turn = 0
 
@@ -47,7 +50,6 @@ class EmbeddedReceiver:
         # Others get their turn, however busy the channel is. Nothing is taken before this point.
         await asyncio.sleep(0)
         deadline = time.monotonic() + timeout
-        pause = FIRST_PAUSE
         while True:
             if self.closed:
                 raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
@@ -58,8 +60,7 @@ class EmbeddedReceiver:
             remaining = deadline - time.monotonic()
             if taken or remaining <= 0:
                 return taken
-            await asyncio.sleep(min(pause, remaining))
-            pause = min(pause * 2, LAST_PAUSE)
+            await self._bell.wait(min(remaining, self._until_due(now)))
 
     async def _look_around(self, now: float) -> None:
         """Notice what other members and publishers did, at most every few milliseconds."""
@@ -91,16 +92,21 @@ class EmbeddedReceiver:
             if share.progress.cursor >= end and not share.progress.aside and share.progress.position >= start:
                 continue
             plan = share.plan(limit, start, end, now)
-            if plan.messages or plan.after > plan.before:
+            if plan.messages or plan.asides or plan.after > plan.before:
                 plans.append(plan)
                 limit -= len(plan.messages)
             if limit <= 0:
                 break
         return plans
 
+    def _until_due(self, now: float) -> float:
+        dues = (share.progress.next_due() for share in self._membership.shares.values())
+        return min([LOOK_AROUND, *(max(0.0, due - now) for due in dues if due is not None)])
+
     async def _deliver(self, plans: list[Plan]) -> list[Message]:
         def work(connection: sqlite3.Connection) -> list[Message]:
             taken: list[Message] = []
+            delivered.clear()
             for plan in plans:
                 share = plan.share
                 if (
@@ -110,16 +116,18 @@ class EmbeddedReceiver:
                     continue
                 share.progress.cursor = plan.after
                 if self._membership.save(connection, share):
-                    self._membership.save_asides(connection, share, plan.returned)
+                    self._membership.save_asides(connection, share, plan.asides)
                     taken = taken + plan.messages if taken else plan.messages
-                    plan.returned = []
+                    delivered.append(plan)
             return taken
 
+        delivered: list[Plan] = []
         try:
             return await self._write(work)
         finally:
             for plan in plans:
-                plan.share.undo(plan)
+                if plan not in delivered:
+                    plan.share.undo(plan)
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         def work(connection: sqlite3.Connection) -> Message | None:

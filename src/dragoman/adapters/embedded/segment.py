@@ -31,8 +31,11 @@ def index_path(folder: Path, base: int) -> Path:
 
 def segment_bases(folder: Path) -> list[int]:
     """The first offsets of the segments there are, rising."""
-    with os.scandir(folder) as found:
-        return sorted(int(entry.name[:-4]) for entry in found if entry.name.endswith(".log"))
+    try:
+        with os.scandir(folder) as found:
+            return sorted(int(entry.name[:-4]) for entry in found if entry.name.endswith(".log"))
+    except FileNotFoundError:  # the channel was deleted
+        return []
 
 
 class SegmentFile:

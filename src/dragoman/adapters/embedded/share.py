@@ -8,10 +8,10 @@ from pathlib import Path
 from dragoman.adapters.embedded.groups import Place
 from dragoman.adapters.embedded.reader import MessageReader
 from dragoman.core.message import Message
-from dragoman.core.progress import Progress
+from dragoman.core.progress import Due, Progress
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Plan:
     """A delivery that is written down before it happens, so that a crash after it counts as an attempt."""
 
@@ -19,7 +19,14 @@ class Plan:
     messages: list[Message]
     before: int
     after: int
-    returned: list[int] = field(default_factory=list)
+    due: Due = field(default_factory=lambda: Due([], []))
+    gone: list[int] = field(default_factory=list)
+    """Set aside, and dropped by retention."""
+
+    @property
+    def asides(self) -> list[int]:
+        """All that were set aside, and are so no longer."""
+        return [*self.due.returned, *self.due.rejoined, *self.gone]
 
 
 class Share:
@@ -34,35 +41,43 @@ class Share:
 
     def plan(self, limit: int, start: int, end: int, now: float) -> Plan:
         progress = self.progress
+        gone: list[int] = []
         if progress.position < start:
+            gone = [offset for offset in (*progress.aside, *progress.returned) if offset < start]
             progress.forget_before(start)
         before = progress.cursor
-        if progress.plain:
+        if progress.plain and not gone:
             messages = self._flow.read(before, end, limit)
             return Plan(self, messages, before, _after(messages, before))
         progress.step_over()
         before = progress.cursor
-        returned = progress.take_due(now, limit)
-        messages = [message for offset in returned for message in self._again(offset, end)]
+        due = progress.take_due(now, limit)
+        messages = self._again(due.returned, end)
         after = before
         while len(messages) < limit and (found := self._flow.read(after, end, limit - len(messages))):
             messages += [
                 self._counted(message) for message in found if not progress.skips(message.offset or 0)
             ]
             after = _after(found, after)
-        return Plan(self, messages, before, after, returned)
+        return Plan(self, messages, before, after, due, gone)
 
     def undo(self, plan: Plan) -> None:
         """It was not delivered after all."""
-        for offset in plan.returned:
-            if offset in self.progress.returned:
-                self.progress.put_aside(offset, 0.0, self.progress.returned.pop(offset))
+        progress = self.progress
+        for held, offsets in ((progress.returned, plan.due.returned), (progress.tried, plan.due.rejoined)):
+            for offset in offsets:
+                if offset in held:
+                    progress.put_aside(offset, 0.0, held.pop(offset))
 
-    def _again(self, offset: int, end: int) -> list[Message]:
-        found = self._single.read(offset, min(end, offset + 1), 1)
-        if not found or found[0].offset != offset:  # retention was faster
-            return []
-        return [self._counted(found[0])]
+    def _again(self, offsets: list[int], end: int) -> list[Message]:
+        messages = []
+        for offset in offsets:
+            found = self._single.read(offset, min(end, offset + 1), 1)
+            if found and found[0].offset == offset:
+                messages.append(self._counted(found[0]))
+            else:  # retention was faster
+                del self.progress.returned[offset]
+        return messages
 
     def _counted(self, message: Message) -> Message:
         attempt = self.progress.attempt(message.offset or 0)

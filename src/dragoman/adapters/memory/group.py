@@ -36,6 +36,7 @@ class Group:
         if member not in self.members:
             return
         self.members.remove(member)
+        member.assign({})
         for share in self.shares.values():
             if share.owner is member:
                 share.abandon()

@@ -30,7 +30,7 @@ class Share:
             progress.cursor += len(taken)
             return taken
         progress.step_over()
-        taken = [self._delivery(offset) for offset in progress.take_due(now, limit)]
+        taken = [self._delivery(offset) for offset in progress.take_due(now, limit).returned]
         cursor, end = progress.cursor, self.log.end
         while len(taken) < limit and cursor < end:
             if not progress.skips(cursor):

@@ -1,0 +1,243 @@
+"""What is particular to the embedded broker: its folder, its options, its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+
+from dragoman.adapters.embedded import EmbeddedBroker
+from dragoman.core.broker import Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError, EncodeError
+from dragoman.core.message import Message
+from dragoman.testing.brokers import Harness
+from dragoman.testing.brokers.rig import FULL, numbered, payloads
+from dragoman.testing.child import Child
+
+
+@pytest.fixture
+def harness(tmp_path: Path) -> Harness:
+    return Harness(f"embedded://{tmp_path}/data?segment_bytes=2000")
+
+
+async def test_everything_is_there_after_all_are_gone(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=2)
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish(numbered(channel, 50, keys=7))
+        held = await rig.receive_some(receiver, limit=20)
+        await rig.acknowledge(receiver, held)
+        await broker.publish(numbered(channel, 5, start=50), delay=0.01)
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        assert await broker.channels() == [channel]
+        rest = set(payloads(55)) - {message.payload for message in held}
+        found = await rig.collect(await rig.receiver(broker, channel), rest)
+        assert {message.payload for message in found} == rest
+
+
+async def test_killed_processes_leave_a_sound_folder(harness: Harness) -> None:
+    """Publishers and consumers die together, again and again; what was confirmed is read in the end."""
+    async with harness.rig() as rig:
+        channel = await rig.channel(await rig.broker(), partitions=2)
+    confirmed: list[str] = []
+    for _ in range(40 if FULL else 3):
+        async with (
+            Child("publish", harness.url, channel) as publisher,
+            Child("hold", harness.url, channel, "group") as consumer,
+        ):
+            await consumer.ready()
+            confirmed += [await publisher.line() for _ in range(random.randrange(1, 60))]
+            await asyncio.sleep(random.uniform(0.0, 0.005))
+            publisher.kill()
+            consumer.kill()
+            confirmed += await publisher.rest()
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish([Message(channel, b"last", partition=0), Message(channel, b"last", partition=1)])
+        end = {partition: end for partition, (_, end) in broker.log().partitions(channel).items()}
+        found: list[Message] = []
+        while sum(end.values()) > len({(message.partition, message.offset) for message in found}):
+            batch = await rig.receive_some(receiver)
+            found += batch
+            await rig.acknowledge(receiver, batch)
+        counts = {line: confirmed.count(line) for line in confirmed}
+        for line, count in counts.items():
+            assert sum(message.payload == line.encode() for message in found) >= count
+
+
+async def test_delayed_messages_wait_for_the_next_process(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker)
+        await broker.publish(
+            [Message(channel, b"x", key=b"k", headers=(("h", b"1"), ("h", b"2")))], delay=0.2
+        )
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        receiver = await rig.receiver(broker, channel)
+        [message] = await rig.receive_some(receiver)
+        assert (message.key, message.headers) == (b"k", (("h", b"1"), ("h", b"2")))
+
+
+async def test_a_delayed_message_enters_the_log_without_a_receiver(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=1)
+        await broker.publish([Message(channel, b"x")], delay=0.05)
+        log = broker.log()
+        await rig.until(lambda: log.partitions(channel)[0] == (0, 1))
+        log.close()
+
+
+async def test_retention_drops_old_segments_and_groups_go_on(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=1)
+        receiver = await rig.receiver(broker, channel)
+        old = [message._replace(timestamp=1_000_000) for message in numbered(channel, 100)]
+        for start in range(0, 100, 10):
+            await broker.publish(old[start : start + 10])
+        held = await rig.receive_some(receiver, limit=5)
+        await receiver.release(held[1:2], delay=0.01)
+        await broker.alter(Channel(channel, 1, retention=3600.0))
+        await broker.publish(numbered(channel, 10, start=100))
+        await rig.collect(receiver, payloads(10, start=100))
+        start, end = broker.log().partitions(channel)[0]
+        assert (start, end) == (100, 110)
+        assert (await broker.describe(channel)).retention == 3600.0
+        assert [lag.behind for lag in await broker.lag(channel)] == [0]
+
+
+async def test_a_channel_deleted_while_it_is_received_ends_quietly(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker, other = await rig.broker(), await rig.broker()
+        channel = await rig.channel(broker)
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish(numbered(channel, 10))
+        await rig.receive_some(receiver, limit=2)
+        await other.delete(channel)
+        await rig.until(lambda: not (Path(harness.url.split("://")[1].split("?")[0]) / "channels/1").exists())
+        await receiver.receive(100, 0.3)
+        assert list(await receiver.receive(100, 0.0)) == []
+        with pytest.raises(ChannelNotFound):
+            await broker.publish(numbered(channel, 1))
+
+
+async def test_many_processes_publish_to_one_partition(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=1)
+        async with (
+            Child("publish", harness.url, channel, "2") as one,
+            Child("publish", harness.url, channel, "5") as other,
+        ):
+            told = [[await child.line() for _ in range(100)] for child in (one, other)]
+            one.kill()
+            other.kill()
+            for lines, child in zip(told, (one, other), strict=True):
+                lines += await child.rest()
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish([Message(channel, b"last")])
+        found = await rig.collect(receiver, [b"last"])
+        for line in {*told[0], *told[1]}:
+            copies = (line in told[0]) + (line in told[1])
+            assert sum(message.payload == line.encode() for message in found) >= copies
+        assert [message.offset for message in found] == list(range(len(found)))
+
+
+@pytest.mark.parametrize("fsync", ["always", "batch", "never"])
+async def test_each_way_to_sync_delivers(tmp_path: Path, fsync: str) -> None:
+    async with Harness(f"embedded://{tmp_path}?fsync={fsync}").rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker)
+        await broker.publish(numbered(channel, 20))
+        await rig.collect(await rig.receiver(broker, channel), payloads(20))
+
+
+async def test_large_batches_are_split_and_keep_their_positions(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=1)
+        positions = await broker.publish([Message(channel, b"x" * 700_000) for _ in range(15)])
+        assert [position.offset for position in positions if position] == list(range(15))
+        positions = await broker.publish(numbered(channel, 9000))
+        assert [position.offset for position in positions if position] == list(range(15, 9015))
+        log = broker.log()
+        start, counted = 0, 0
+        while start < 9015:
+            found = log.read(channel, 0, start, 9015)
+            start, counted = found.next_offset, counted + found.count
+        assert counted == 9015
+        log.close()
+
+
+async def test_a_payload_beyond_the_limit_is_refused(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.adapters.embedded.publisher.MAX_PAYLOAD", 5 << 20)
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker)
+        with pytest.raises(EncodeError) as caught:
+            await broker.publish([Message(channel, bytes(6 << 20))])
+        assert caught.value.code == "message.too-large"
+
+
+async def test_a_waiting_receiver_is_woken_by_another_process(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker)
+        receiver = await rig.receiver(broker, channel)
+        waiting = asyncio.create_task(receiver.receive(1, 60.0))
+        async with Child("publish", harness.url, channel) as child:
+            await child.line()
+            assert await waiting
+
+
+async def test_reading_a_folder_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    log = EmbeddedBroker(f"embedded://{tmp_path}/none").log()
+    assert log.channels() == []
+    with pytest.raises(ChannelNotFound):
+        log.partitions("c")
+    assert not (tmp_path / "none").exists()
+
+
+async def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    for bad in ("fsync=sometimes", "segment_bytes=0", "segment_bytes=x", "lease=-1", "handover=nan", "x=1"):
+        with pytest.raises(ConfigurationError):
+            EmbeddedBroker(f"embedded://{tmp_path}?{bad}")
+
+
+async def test_it_says_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(BrokerUnavailable):
+        await EmbeddedBroker(f"embedded://{tmp_path}/file").connect()
+    broker = EmbeddedBroker(f"embedded://{tmp_path}/data")
+    with pytest.raises(BrokerUnavailable):
+        await broker.publish([Message("c", b"")])
+    await broker.connect()
+    await broker.create(Channel("c", 2))
+    with pytest.raises(ConfigurationError):
+        await broker.publish([Message("c", b"", partition=7)])
+    with pytest.raises(ConfigurationError):
+        await broker.create(Channel("d", 1_000_000))
+    receiver = await broker.subscribe(Subscription(("c",), "g"))
+    await broker.close()
+    with pytest.raises(BrokerUnavailable):
+        await receiver.receive(1, 0.0)
+
+
+async def test_the_default_folder_is_hidden_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    broker = EmbeddedBroker("embedded://")
+    await broker.connect()
+    await broker.close()
+    assert (tmp_path / ".dragoman" / "broker.db").exists()
