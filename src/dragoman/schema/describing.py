@@ -47,6 +47,10 @@ _ARRAYS: dict[Any, type] = {
     Iterable: list,
     Set: frozenset,
 }
+_KNOWN = (
+    "Use bool, int, float, str, bytes, Decimal, date, time, datetime, timedelta, UUID, an Enum, list, tuple, "
+    "set, dict, a record, or a union of these."
+)
 _MAPS = (dict, Mapping, MutableMapping)
 
 
@@ -178,7 +182,7 @@ class Describer:
         return InvalidSchema(
             f"{self.place}: {shown} has no type in a schema.",
             code="schema.unknown-annotation",
-            next=next or "Use a type that the guide to records lists.",
+            next=next or _KNOWN,
             field=self.name,
         )
 

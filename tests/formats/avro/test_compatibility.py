@@ -221,3 +221,12 @@ def test_the_exact_policy_also_compares_what_values_mean() -> None:
     assert reason.rule == "LOGICAL_TYPE_MISMATCH"
     assert check(decimal(4), decimal(4), Policy.EXACT) == ()
     assert check("long", MILLIS, Policy.EXACT) != ()
+
+
+def test_a_name_counts_more_than_an_alias() -> None:
+    writer = record(field("a", "int"))
+    reader = record(field("b", "int", aliases=["a"], default=5), field("a", "int"))
+    codec = avro.codec(avro.parse(json.dumps(writer)), avro.parse(json.dumps(reader)))
+    assert codec.decode(b"\x02") == {"a": 1, "b": 5}
+    (reason,) = check(record(field("b", "int", aliases=["a"]), field("a", "int")), writer)
+    assert reason.rule == "READER_FIELD_MISSING_DEFAULT_VALUE"

@@ -534,3 +534,21 @@ def test_two_types_of_one_name_are_refused() -> None:
 
     with pytest.raises(InvalidSchema, match=r"test\.Point"):
         avro.schema_of(Both)
+
+
+def test_errors_keep_the_values_to_themselves() -> None:
+    class Adult(pydantic.BaseModel):
+        secret: Annotated[str, pydantic.Field(max_length=3)]
+        age: int
+
+        @pydantic.model_validator(mode="after")
+        def grown(self) -> Adult:
+            if self.age < 18:
+                raise ValueError("too young")
+            return self
+
+    plain = avro.codec(avro.parse(avro.schema_of(Adult)))
+    for value in ({"secret": "hush hush", "age": 20}, {"secret": "sh!", "age": 17}):
+        with pytest.raises(ConstraintViolated) as caught:
+            codec(Adult).decode(plain.encode(value))
+        assert "hush" not in str(caught.value) and "17" not in str(caught.value)

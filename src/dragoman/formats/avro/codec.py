@@ -68,6 +68,8 @@ def _unencodable(source: Source, title: str, error: Exception) -> MessageError:
         what = f"{where} is nested too deeply to be written."
     elif isinstance(error, KeyError) and error.args[0] == where.rpartition(".")[2]:
         what = f"{where} is missing."
+    elif isinstance(error, KeyError):
+        what = f"{where} is not a symbol of {about.kind}."
     else:
         what = f"{where} is not of type {about.kind}: {error}."
     return EncodeError(what, field=about.path or None, record=title)

@@ -68,12 +68,18 @@ def same_name(reader: Named, writer: Named) -> bool:
     return simple(reader.name) == simple(writer.name) or writer.name in reader.aliases
 
 
-def writer_field(reader: Field, writer: dict[str, Field]) -> Field | None:
-    """The writer's field for a field of the reader: by its name, else by an alias."""
-    for name in (reader.name, *reader.aliases):
-        if name in writer:
-            return writer[name]
-    return None
+def matched_fields(reader: Record, writer: Record) -> dict[str, Field]:
+    """The writer's field for each field of the reader that has one: by its name, else by an alias.
+
+    A field goes to the one reader's field that has its name, whatever others call themselves too.
+    """
+    free = {each.name: each for each in writer.fields}
+    found = {each.name: free.pop(each.name) for each in reader.fields if each.name in free}
+    for each in reader.fields:
+        former = next((alias for alias in each.aliases if alias in free), None)
+        if each.name not in found and former is not None:
+            found[each.name] = free.pop(former)
+    return found
 
 
 @dataclass(slots=True)
@@ -189,9 +195,9 @@ class Checker:
             return misnamed
         # What a type that is used often lacks is one reason, not one for each use.
         found: dict[Reason, None] = {}
-        written = {each.name: each for each in writer.fields}
+        matched = matched_fields(reader, writer)
         for each in reader.fields:
-            source = writer_field(each, written)
+            source = matched.get(each.name)
             if source is not None:
                 below = yield self._check(each.type, source.type, Trail(trail, writer, source.name))
                 found |= dict.fromkeys(below)

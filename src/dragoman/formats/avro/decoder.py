@@ -12,7 +12,7 @@ from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
 from dragoman.formats.avro.binding import bound
-from dragoman.formats.avro.compatibility import Checker, writer_field
+from dragoman.formats.avro.compatibility import Checker, matched_fields
 from dragoman.formats.avro.encoder import MAX_INLINE, parts_of
 from dragoman.formats.avro.limits import add_limits
 from dragoman.formats.avro.nodes import (
@@ -143,7 +143,8 @@ class _Decoder:
     def _record(
         self, writer: Record, reader: Record, type: Type | None, target: str, path: str, depth: int
     ) -> None:
-        taken = self._taken(writer, reader)
+        matched = matched_fields(reader, writer)
+        taken = {matched[field.name].name: field for field in reader.fields if field.name in matched}
         parts = parts_of(type, reader) if isinstance(type, types.RecordType) else {}
         assign = isinstance(type, types.RecordType) and type.construction is Construction.ASSIGN
         made = self.source.name("o")
@@ -164,9 +165,8 @@ class _Decoder:
             else:
                 part = parts[field.name].type if field.name in parts else None
                 self.read(source.type, field.type, part, place(field), inner, depth + 1)
-        read = {field.name for field in taken.values()}
         for field in reader.fields:
-            if field.name not in read and (type is None or field.name in parts):
+            if field.name not in matched and (type is None or field.name in parts):
                 part = parts[field.name].type if field.name in parts else None
                 default = value_of_default(field.type, field.default, part)
                 self.source.add(f"{place(field)} = {as_source(self.source, default)}")
@@ -177,23 +177,6 @@ class _Decoder:
         else:
             pairs = ", ".join(f"{field.name!r}: {values[field.name]}" for field in reader.fields)
             self.source.add(f"{target} = {{{pairs}}}")
-
-    def _taken(self, writer: Record, reader: Record) -> dict[str, Field]:
-        """The reader's field for each field of the writer that is wanted."""
-        written = {field.name: field for field in writer.fields}
-        taken: dict[str, Field] = {}
-        for field in reader.fields:
-            source = writer_field(field, written)
-            if source is None:
-                continue
-            if source.name in taken:
-                raise IncompatibleSchema(
-                    f"Two fields of the reader want the writer's {writer.name}.{source.name}.",
-                    code="schema.incompatible.alias",
-                    next="Remove the alias from one of them.",
-                )
-            taken[source.name] = field
-        return taken
 
     def _construct(
         self, type: types.RecordType, parts: dict[str, types.Field], values: dict[str, str], made: str

@@ -17,20 +17,20 @@ def add_limits(source: Source, type: Type | None, value: str) -> None:
             case Min():
                 limit = source.bind(constraint.value, "limit")
                 sign, words = (">", "above") if constraint.exclusive else (">=", "at least")
-                _refuse(source, f"not {value} {sign} {limit}", value, f"{words} {constraint.value}")
+                _refuse(source, f"not {value} {sign} {limit}", f"{words} {constraint.value}")
             case Max():
                 limit = source.bind(constraint.value, "limit")
                 sign, words = ("<", "below") if constraint.exclusive else ("<=", "at most")
-                _refuse(source, f"not {value} {sign} {limit}", value, f"{words} {constraint.value}")
+                _refuse(source, f"not {value} {sign} {limit}", f"{words} {constraint.value}")
             case Length():
                 top = f" <= {constraint.max}" if constraint.max is not None else ""
                 rule = f"of length {constraint.min} to {constraint.max if top else 'any'}"
-                _refuse(source, f"not {constraint.min} <= len({value}){top}", value, rule)
+                _refuse(source, f"not {constraint.min} <= len({value}){top}", rule)
             case Pattern():
                 search = source.bind(re.compile(constraint.regex).search, "pattern")
-                _refuse(source, f"{search}({value}) is None", value, f"like {constraint.regex}")
+                _refuse(source, f"{search}({value}) is None", f"like {constraint.regex}")
 
 
-def _refuse(source: Source, condition: str, value: str, rule: str) -> None:
+def _refuse(source: Source, condition: str, rule: str) -> None:
     with source.block(f"if {condition}:"):
-        source.add(f"raise Broken({value}, {rule!r})")
+        source.add(f"raise Broken({rule!r})")

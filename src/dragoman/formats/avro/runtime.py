@@ -19,15 +19,25 @@ class Unfit(ValueError):
 class Broken(Exception):
     """The value breaks a constraint. Codecs turn it into ``ConstraintViolated``."""
 
-    def __init__(self, value: Any, rule: str) -> None:
-        super().__init__(f"must be {rule}, and {value!r:.60} is not")
+    def __init__(self, rule: str) -> None:
+        super().__init__(f"must be {rule}")
 
 
 class Refused(Exception):
     """The validation of the class itself said no. It becomes ``ConstraintViolated``, too."""
 
     def __init__(self, reason: Exception, name: str) -> None:
-        super().__init__(f"{name} refuses the values: {reason}")
+        super().__init__(f"{name} refuses the values: {_told(reason)}")
+
+
+def _told(reason: Exception) -> str:
+    """What the class said, without the values themselves: they have no place in logs."""
+    errors = getattr(reason, "errors", None)
+    if not callable(errors):
+        return str(reason)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors(include_input=False)
+    )
 
 
 class Metered(bytes):
@@ -168,7 +178,7 @@ def free_block(data: Metered, at: int, number: int) -> tuple[int, int]:
 def real(value: Any) -> float:
     if isinstance(value, float | int) and not isinstance(value, bool):
         return float(value)
-    raise Unfit(f"{value!r:.60} is not a number")
+    raise Unfit(f"{type(value).__name__} is not a number")
 
 
 def sequence(value: Any) -> Any:
@@ -197,11 +207,11 @@ def exactly(value: Any, size: int) -> bytes:
 
 
 def boolean(value: Any) -> bytes:
-    raise Unfit(f"{value!r:.60} is neither True nor False")
+    raise Unfit(f"{type(value).__name__} is neither True nor False")
 
 
 def null(value: Any) -> bytes:
-    raise Unfit(f"{value!r:.60} is not None")
+    raise Unfit(f"{type(value).__name__} is not None")
 
 
 def instance(value: Any, cls: type) -> None:
@@ -251,19 +261,19 @@ def unscaled(value: Any, precision: int, scale: int) -> int:
         raise Unfit(f"{type(value).__name__} is not a Decimal")
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise Unfit(f"{value} is not a finite number")
+        raise Unfit("not a finite number")
     number = int("".join(map(str, digits)))
     shift = exponent + scale
     if shift < 0:
         number, rest = divmod(number, 10**-shift) if shift > -10_000 else (0, number)
         if rest:
-            raise Unfit(f"{value} has more than {scale} digits behind the point")
+            raise Unfit(f"more than {scale} digits behind the point")
     elif number:
         if shift > precision:
-            raise Unfit(f"{value} has more than {precision} digits")
+            raise Unfit(f"more than {precision} digits")
         number *= 10**shift
     if number >= 10**precision:
-        raise Unfit(f"{value} has more than {precision} digits")
+        raise Unfit(f"more than {precision} digits")
     return -number if sign else number
 
 
