@@ -27,9 +27,13 @@ def test_what_is_decoded_is_what_fastavro_reads(case: tuple[Any, list[Any]]) -> 
     frames = [written(schema, row, 1) for row in rows]
     text = schema_text(schema)
 
-    decoded = Decoder(text, {1: text}.__getitem__).decode(pa.array(frames, pa.binary()))
+    decoder = Decoder(text, {1: text}.__getitem__)
+    plan: Any = decoder.plan(1)
+
+    decoded = decoder.decode(pa.array(frames, pa.binary()))
 
     assert decoded.rejections == {}
+    assert not plan._bad_before, "valid data was not read vectorised"
     decoded.values.validate(full=True)
     for frame, cell in zip(frames, decoded.values.to_pylist(), strict=True):
         assert same(schema, read_by_fastavro(schema, schema, frame[5:]), cell)

@@ -72,7 +72,9 @@ class AvroColumnDecoder:
         wrong = fixed_width(batch.column(3), np.dtype("<u4")) != _MARK_NUMBER
         for row in np.flatnonzero(wrong).tolist():
             rejections[row] = self._why(rows[row])
-        return self._resolved(batch.column(2), rejections)
+        values = batch.column(2)
+        restore = self._wire.restore
+        return self._resolved(values if restore is None else restore(values), rejections)
 
     def _resolved(self, values: Any, rejections: dict[int, Rejection]) -> tuple[Any, dict[int, Rejection]]:
         faults: list[Fault] = []

@@ -116,8 +116,13 @@ class FormCompiler:
                 column = array.field(index) if index >= 0 else defaults[each.name](len(array))
                 children.append(form.convert(column, faults, inside))
             names = [f"f{i}" if self.fast else each.name for i, (each, _) in enumerate(fields)]
-            type = pa.struct([(name, child.type) for name, child in zip(names, children, strict=True)])
-            return struct(children, type, null_mask(array), len(array))
+            columns = [
+                (name, child)
+                for name, child in zip(names, children, strict=True)
+                if not (self.fast and pa.types.is_null(child.type))
+            ]
+            type = pa.struct([(name, child.type) for name, child in columns])
+            return struct([child for _, child in columns], type, null_mask(array), len(array))
 
         writer = write.record_writer([(each.name, form.write) for each, form in fields])
         return Form(convert, _record_problems(fields, set(defaults)), writer)

@@ -30,7 +30,7 @@ _NOTHING = pa.scalar(b"", pa.binary())
 class AvroColumnEncoder:
     def __init__(self, writer: Tree, schema_id: int, mapping: Mapping) -> None:
         target = target_of(writer, mapping)
-        schema = Skipper(writer).wire(target, frozenset()).schema
+        schema = Skipper(writer, flat=False).wire(target, frozenset()).schema
 
         def default(field: Field, path: str) -> Callable[[int], Any]:
             return default_of(field, mapping, path)

@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dragoman.pipeline.arrow.arrays import as_binary, fixed_width, retyped, struct, valid_mask, validity_of
+from dragoman.pipeline.arrow.arrays import (
+    as_binary,
+    bytes_of,
+    fixed_width,
+    offsets_of,
+    retyped,
+    struct,
+    valid_mask,
+    validity_of,
+)
 from dragoman.pipeline.arrow.avro.decimals import cast_exactly, decimals_from_binary
 from dragoman.pipeline.arrow.avro.target import DURATION_TYPE, MAX_PRECISION
 from dragoman.pipeline.arrow.avro.tree import Fixed, Primitive
@@ -191,14 +200,17 @@ def duration(array: Any, faults: list[Fault]) -> Any:
 
 
 def byte_matrix(array: Any, width: int) -> Any:
-    """A binary array of values of one width as rows of bytes; zeros where it is null."""
+    """A binary array of values of one width as rows of bytes; zeros where it is null.
+
+    Under a null parent a value may have any width: zeros too.
+    """
+    bounds = offsets_of(array).astype(np.int64)
+    whole = bounds[1:] - bounds[:-1] == width
     valid = valid_mask(array)
+    if valid is not None:
+        whole &= valid
     matrix: Any = np.zeros((len(array), width), dtype=np.uint8)
-    data = np.frombuffer(b"".join(array.drop_null().to_pylist()), dtype=np.uint8).reshape(-1, width)
-    if valid is None:
-        matrix[:] = data
-    else:
-        matrix[valid] = data
+    matrix[whole] = bytes_of(array)[bounds[:-1][whole, None] + np.arange(width)]
     return matrix
 
 

@@ -7,13 +7,14 @@ of doubles and floats. The resolver turns the columns back and checks what was l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import pyarrow as pa
 
+from dragoman.pipeline.arrow.arrays import null_mask, with_entries, with_values
 from dragoman.pipeline.arrow.avro import rows
 from dragoman.pipeline.arrow.avro.rows import RowReader
 from dragoman.pipeline.arrow.avro.tree import (
@@ -31,7 +32,7 @@ from dragoman.pipeline.arrow.avro.tree import (
     optional,
 )
 
-MAXFAST_FIXED = 64
+MAX_FAST_FIXED = 64
 WRAPPED = "wrapped"
 _names: Iterator[int] = count(1)
 
@@ -50,11 +51,19 @@ _ROW_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """``type`` is the Arrow type of what ``read`` gives. ``schema`` is ``None`` if only rows can read it."""
+    """``type`` is the Arrow type of what ``read`` gives. ``schema`` is ``None`` if only rows can read it.
+
+    ``parts`` are those of a record. ``restore`` gives what the vectorised reader read its nesting back.
+    """
 
     type: Any
     read: RowReader
     schema: Any = None
+    parts: tuple[Wire, ...] = ()
+    restore: Restore | None = None
+
+
+Restore = Callable[[Any], Any]
 
 
 def primitive(node: Primitive) -> Wire:
@@ -63,14 +72,18 @@ def primitive(node: Primitive) -> Wire:
 
 
 def fixed(node: Fixed) -> Wire:
-    return Wire(pa.binary(), rows.fixed_reader(node.size), _fixed_schema(node.size))
+    read = rows.fixed_reader(node.size)
+    if node.size % 4 or not 0 < node.size <= MAX_FAST_FIXED:
+        return Wire(pa.binary(), read)
+    kinds = ["double"] * (node.size // 8) + ["float"] * (node.size % 8 // 4)
+    parts = tuple(primitive(Primitive(kind)) for kind in kinds)
+    return Wire(pa.binary(), read, _record_schema([part.schema for part in parts]), parts)
 
 
-def _fixed_schema(size: int) -> Any:
-    if size % 4 or not 0 < size <= MAXFAST_FIXED:
-        return None
-    kinds = ["double"] * (size // 8) + ["float"] * (size % 8 // 4)
-    return named("record", fields=[{"name": f"f{i}", "type": kind} for i, kind in enumerate(kinds)])
+def _record_schema(types: list[Any]) -> dict[str, Any] | None:
+    """Fields that are always null take no bytes, and are left out. A record of nothing is not known."""
+    fields = [{"name": f"f{i}", "type": type} for i, type in enumerate(types) if type != "null"]
+    return named("record", fields=fields) if fields else None
 
 
 def enum(node: Enum) -> Wire:
@@ -80,35 +93,134 @@ def enum(node: Enum) -> Wire:
 
 def record(fields: list[tuple[str, Wire]]) -> Wire:
     type = pa.struct([(name, wire.type) for name, wire in fields])
-    known = bool(fields) and all(wire.schema is not None for _, wire in fields)
-    listed = [{"name": f"f{i}", "type": wire.schema} for i, (_, wire) in enumerate(fields)]
     reader = rows.record_reader([(name, wire.read) for name, wire in fields])
-    return Wire(type, reader, named("record", fields=listed) if known else None)
+    parts = tuple(wire for _, wire in fields)
+    if not parts or any(wire.schema is None for wire in parts):
+        return Wire(type, reader)
+    schema = _record_schema([wire.schema for wire in parts])
+    return Wire(type, reader, schema, parts, _restore_record(parts))
+
+
+def _restore_record(parts: tuple[Wire, ...]) -> Restore | None:
+    if not any(part.restore or part.schema == "null" for part in parts):
+        return None
+    return lambda array: _nested(parts, _columns(array), array, deep=False)
+
+
+def _columns(array: Any) -> Iterator[Any]:
+    return (array.field(i) for i in range(array.type.num_fields))
+
+
+def _restored(wire: Wire, column: Any) -> Any:
+    return column if wire.restore is None else wire.restore(column)
+
+
+def _numbered(parts: tuple[Wire, ...]) -> list[str]:
+    return [f"f{i}" for i in range(len(parts))]
 
 
 def array(items: Wire, empty_items: bool) -> Wire:
-    known = items.schema is not None and not empty_items
-    schema = {"type": "array", "items": items.schema} if known else None
-    return Wire(pa.list_(items.type), rows.array_reader(items.read, empty_items), schema)
+    reader = rows.array_reader(items.read, empty_items)
+    if items.schema is None or empty_items:
+        return Wire(pa.list_(items.type), reader)
+    restore = None
+    if items.restore is not None:
+        inner = items.restore
+
+        def restore(array: Any) -> Any:
+            values = inner(array.values)
+            return with_values(array, values, pa.list_(values.type))
+
+    return Wire(pa.list_(items.type), reader, {"type": "array", "items": items.schema}, (), restore)
 
 
 def map_of(values: Wire) -> Wire:
-    schema = None if values.schema is None else {"type": "map", "values": values.schema}
-    return Wire(pa.map_(pa.binary(), values.type), rows.map_reader(values.read), schema)
+    type, reader = pa.map_(pa.binary(), values.type), rows.map_reader(values.read)
+    if values.schema is None:
+        return Wire(type, reader)
+    restore = None
+    if values.restore is not None:
+        inner = values.restore
+
+        def restore(array: Any) -> Any:
+            items = inner(array.items)
+            return with_entries(array, array.keys, items, pa.map_(pa.string(), items.type))
+
+    return Wire(type, reader, {"type": "map", "values": values.schema}, (), restore)
 
 
-def optional_of(value: Wire, null_first: bool) -> Wire:
-    schema = None
-    if value.schema is not None and not _is_union(value.schema):
-        schema = ["null", value.schema] if null_first else [value.schema, "null"]
-    return Wire(value.type, rows.optional_reader(value.read, null_first), schema)
+def optional_of(value: Wire, null_first: bool, flat: bool = True) -> Wire:
+    reader = rows.optional_reader(value.read, null_first)
+    if value.schema is None or _is_union(value.schema):
+        return Wire(value.type, reader)
+    inner = flattened(value) if flat else value
+    schema = ["null", inner.schema] if null_first else [inner.schema, "null"]
+    return Wire(value.type, reader, schema, (), inner.restore)
 
 
-def union(branches: list[Wire]) -> Wire:
+def union(branches: list[Wire], flat: bool = True) -> Wire:
     type = pa.struct([("tag", pa.int8()), *((f"b{i}", wire.type) for i, wire in enumerate(branches))])
-    known = all(wire.schema is not None and not _is_union(wire.schema) for wire in branches)
-    schema = _distinct([wire.schema for wire in branches]) if known else None
-    return Wire(type, rows.union_reader([wire.read for wire in branches]), schema)
+    reader = rows.union_reader([wire.read for wire in branches])
+    if any(wire.schema is None or _is_union(wire.schema) for wire in branches):
+        return Wire(type, reader)
+    inner = [flattened(wire) if flat else wire for wire in branches]
+    schema = _distinct([wire.schema for wire in inner])
+    return Wire(type, reader, schema, (), _restore_union(inner))
+
+
+def _restore_union(branches: list[Wire]) -> Restore | None:
+    if not any(wire.restore for wire in branches):
+        return None
+
+    def restore(array: Any) -> Any:
+        children = [array.field(i) for i in range(array.type.num_fields)]
+        cells = [
+            wire.restore(child) if wire.restore else child
+            for wire, child in zip(branches, children, strict=True)
+        ]
+        names = [each.name for each in array.type]
+        return pa.UnionArray.from_sparse(array.type_codes, cells, names)
+
+    return restore
+
+
+def flattened(value: Wire) -> Wire:
+    """A record without records in it: their fields are its own, which are the same bytes.
+
+    Where a record may be absent, the vectorised reader cannot leave out a record within it.
+    """
+    if not any(part.parts for part in value.parts):
+        return value
+    schema = _record_schema(list(_flat_schemas(value)))
+    parts = value.parts
+    return Wire(
+        value.type,
+        value.read,
+        schema,
+        parts,
+        lambda array: _nested(parts, _columns(array), array, deep=True),
+    )
+
+
+def _flat_schemas(value: Wire) -> Iterator[Any]:
+    for part in value.parts:
+        if part.parts:
+            yield from _flat_schemas(part)
+        else:
+            yield part.schema
+
+
+def _nested(parts: tuple[Wire, ...], columns: Iterator[Any], whole: Any, deep: bool) -> Any:
+    """The record of these parts, from columns that lie side by side; ``deep`` if records within it do too."""
+    children = []
+    for part in parts:
+        if part.schema == "null":
+            children.append(pa.nulls(len(whole)))
+        elif deep and part.parts:
+            children.append(_nested(part.parts, columns, whole, deep))
+        else:
+            children.append(_restored(part, next(columns)))
+    return pa.StructArray.from_arrays(children, _numbered(parts), mask=null_mask(whole))
 
 
 def _distinct(schemas: list[Any]) -> list[Any]:
@@ -153,8 +265,9 @@ def is_empty(tree: Tree, node: Node, open: frozenset[str] = frozenset()) -> bool
 class Skipper:
     """Readers and schemas for whole types, whatever is in them, recursion included."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, flat: bool = True) -> None:
         self.tree = tree
+        self.flat = flat
         self.named: dict[str, RowReader] = {}
 
     def reader(self, node: Node) -> RowReader:
@@ -211,8 +324,8 @@ class Skipper:
             case Union():
                 inner = optional(node)
                 if inner is not None:
-                    return optional_of(self.wire(inner, open), node.branches[0] == NULL)
-                return union([self.wire(each, open) for each in node.branches])
+                    return optional_of(self.wire(inner, open), node.branches[0] == NULL, self.flat)
+                return union([self.wire(each, open) for each in node.branches], self.flat)
             case Fixed():
                 return fixed(node)
             case Enum():
