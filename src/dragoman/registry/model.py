@@ -99,13 +99,18 @@ class Settings:
     override_metadata: Json | None = None
     default_rule_set: Json | None = None
     override_rule_set: Json | None = None
+    attributes: Json | None = None
+    """What OpenSchema says of a subject beside its versions."""
 
     def over(self, wider: Settings) -> Settings:
-        """These settings, and the wider scope's where these say nothing. An alias is never inherited."""
+        """These settings, and the wider scope's where these say nothing.
+
+        Alias and attributes belong to one scope alone.
+        """
         chosen: dict[str, Any] = {}
         for each in fields(self):
             mine = getattr(self, each.name)
-            inherited = None if each.name == "alias" else getattr(wider, each.name)
+            inherited = None if each.name in ("alias", "attributes") else getattr(wider, each.name)
             chosen[each.name] = mine if mine is not None else inherited
         return Settings(**chosen)
 

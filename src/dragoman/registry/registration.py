@@ -42,14 +42,14 @@ def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVers
     name = asked.name
     mode = settings.effective_mode(tx, name)
     _check_mode(name, asked.draft, mode)
-    next_version = contracts.next_version(tx, name)
     if mode.importing:
-        return _import(tx, parser, asked, next_version)
+        return import_version(tx, parser, asked)
     chosen = settings.effective(tx, name)
     proposal = _proposal(tx, parser, asked, chosen)
     found = with_content(tx, name, proposal)
     if found is not None:
         return found
+    next_version = contracts.next_version(tx, name)
     if asked.draft.version is not None and asked.draft.version != next_version:
         raise InvalidSchema("Version is not one more than previous version")
     if not asked.force:
@@ -93,9 +93,10 @@ def _store(tx: Transaction, asked: Registration, proposal: Proposal, number: int
     return StoredVersion(name, number, known, author=asked.author)
 
 
-def _import(tx: Transaction, parser: Parser, asked: Registration, next_version: int) -> StoredVersion:
+def import_version(tx: Transaction, parser: Parser, asked: Registration) -> StoredVersion:
     """Id and version as given: the content moves in as it was elsewhere."""
     name, draft = asked.name, asked.draft
+    next_version = contracts.next_version(tx, name)
     proposal = propose_import(tx, parser, name, draft)
     number = draft.version if draft.version is not None else next_version
     taken = contracts.version(tx, name, number, deleted=True)

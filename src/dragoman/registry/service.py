@@ -133,9 +133,11 @@ class RegistryService:
 
         def work(tx: Transaction) -> Settings:
             before = settings.own(tx, name) or Settings()
-            after = change.over(before)
-            if change.alias is None:
-                after = _with_alias(after, before.alias)
+            after = replace(
+                change.over(before),
+                alias=change.alias or before.alias,
+                attributes=change.attributes or before.attributes,
+            )
             settings.set_own(tx, name, after)
             history.record(tx, self.author, "configure", name, None, change.stored())
             return after
@@ -157,6 +159,27 @@ class RegistryService:
             lambda tx: deletion.delete_version(tx, name, number, permanent=permanent, author=author), touched
         )
         return [gone]
+
+    async def bind(self, name: ContractName, channel: str) -> bool:
+        """Tie a channel to a contract that has versions; ``False`` if it was tied before."""
+
+        def work(tx: Transaction) -> bool:
+            lookup.version_of(tx, name, LATEST)
+            bound = history.bind(tx, name, channel, self.author)
+            if bound:
+                history.record(tx, self.author, "bind", name, None, {"channel": channel})
+            return bound
+
+        return await self.engine.write(work, name)
+
+    async def unbind(self, name: ContractName, channel: str) -> bool:
+        def work(tx: Transaction) -> bool:
+            unbound = history.unbind(tx, name, channel)
+            if unbound:
+                history.record(tx, self.author, "unbind", name, None, {"channel": channel})
+            return unbound
+
+        return await self.engine.write(work, name)
 
     async def close(self) -> None:
         self.engine.close()
@@ -184,10 +207,6 @@ def _compared(tx: Transaction, name: ContractName, number: int | None) -> Sequen
     if wanted is None:
         raise refusals.no_version(number)
     return [wanted]
-
-
-def _with_alias(chosen: Settings, alias: str | None) -> Settings:
-    return replace(chosen, alias=alias)
 
 
 def _value(found: StoredVersion) -> ContractVersion:

@@ -16,7 +16,17 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.core.errors import DragomanError
-from dragoman.registry.http import contracts, keys, operation, subject_schemas, subject_settings, subjects
+from dragoman.registry.http import (
+    associations,
+    contracts,
+    evolution,
+    keys,
+    openschema,
+    operation,
+    subject_schemas,
+    subject_settings,
+    subjects,
+)
 from dragoman.registry.http.answers import error_answer, json_answer, subject_error
 from dragoman.registry.http.authenticate import Authenticator
 from dragoman.registry.http.follow import Follower
@@ -29,7 +39,7 @@ from dragoman.registry.service import RegistryService
 
 log = logging.getLogger("dragoman.registry")
 
-_OWN_API = ("/contracts", "/channels", "/keys", "/history", "/schemas/")
+_OWN_API = ("/contracts", "/channels", "/keys", "/history", "/export", "/import", "/schemas/")
 _SUBJECT_SCHEMAS = ("/schemas/ids", "/schemas/guids", "/schemas/types")
 
 
@@ -51,7 +61,10 @@ def build(
             *subject_schemas.ROUTES,
             *subject_settings.ROUTES,
             *contracts.ROUTES,
+            *evolution.ROUTES,
             *keys.ROUTES,
+            *openschema.ROUTES,
+            *associations.ROUTES,
         ],
         exception_handlers={DragomanError: _refuse, HTTPException: _plain_error, Exception: _fail},
         lifespan=_lifespan(state, answers),
@@ -116,7 +129,10 @@ class Observed:
 
 
 def _route_in_context(scope: Scope) -> None:
-    """Everything below ``/contexts/NAME`` is the same API within that context."""
+    """Everything below ``/contexts/NAME`` is the same API within that context.
+
+    Who accepts OpenSchema's media type gets its API at the root.
+    """
     scope["path"] = path = scope["raw_path"].decode("latin-1")
     _, _, rest = path.partition("/contexts/")
     context, separator, inner = rest.partition("/")
@@ -124,10 +140,14 @@ def _route_in_context(scope: Scope) -> None:
         with suppress(DragomanError):
             scope["dragoman.context"] = context_name(unquote(context))
             scope["path"] = "/" + inner
+    if scope.get("dragoman.openschema"):
+        scope["path"] = openschema.PREFIX + scope["path"]
 
 
 def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, DragomanError)
+    if request.scope["path"].startswith(openschema.PREFIX):
+        return openschema.openschema_error(error)
     if _speaks_contracts(request):
         return error_answer(error)
     short = request.app.state.registry.short_conflict_code

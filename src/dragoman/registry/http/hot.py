@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +17,8 @@ _MOST_ENTRIES = 100_000
 _ENTRY_COST = 600
 """What an entry costs beside its bytes, roughly."""
 
-Identify = Callable[[Scope], Principal | None]
+_OPENSCHEMA = b"application/vnd.openschema"
+"""Who accepts this gets other answers at the same paths, which are not kept."""
 
 
 class _Entry(NamedTuple):
@@ -88,7 +89,13 @@ class HotPath:
         self._metrics = metrics
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if scope["type"] != "http" or scope["method"] != "GET":
+        if scope["type"] != "http":
+            return self._app(scope, receive, send)
+        for name, value in scope["headers"]:
+            if name == b"accept" and _OPENSCHEMA in value:
+                scope["dragoman.openschema"] = not scope["path"].startswith("/openschema/")
+                return self._app(scope, receive, send)
+        if scope["method"] != "GET":
             return self._app(scope, receive, send)
         query = scope["query_string"]
         key: bytes = scope["raw_path"] + b"?" + query if query else scope["raw_path"]

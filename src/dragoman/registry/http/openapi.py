@@ -7,7 +7,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from dragoman.registry.http.operations import OPERATIONS, SHAPES, Operation, Parameter
+from dragoman.registry.http.operations import OPERATIONS
+from dragoman.registry.http.shapes import SHAPES, Operation, Parameter
 
 Json = dict[str, Any]
 
@@ -85,9 +86,10 @@ def _responses(operation: Operation) -> Json:
     content: Json = {"schema": _shape(operation.answer)} if operation.answer else {}
     responses: Json = {"200": {"description": "Done.", "content": {media_type: content}}}
     for status, description in ERROR_STATUSES.items():
-        error = {"application/json": {"schema": _shape("Error")}, media_type: {"schema": _shape("Error")}}
+        # The gate and the router answer before any API does, in plain JSON.
+        error: Json = {"application/json": {"schema": _shape("Error")}}
         if operation.error_media_type:
-            error = {operation.error_media_type: {"schema": _shape("Error")}}
+            error[operation.error_media_type] = {"schema": _shape("SubjectError")}
         responses[status] = {"description": description, "content": error}
     return responses
 

@@ -1,149 +1,30 @@
-"""What the registry's HTTP interface can do: every operation and the shapes of its bodies."""
+"""Every operation of the registry's HTTP interface, for the OpenAPI document."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal
-
-Json = dict[str, Any]
-
-STRING: Json = {"type": "string"}
-INTEGER: Json = {"type": "integer"}
-BOOLEAN: Json = {"type": "boolean"}
-STRINGS: Json = {"type": "array", "items": STRING}
-INTEGERS: Json = {"type": "array", "items": INTEGER}
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    name: str
-    place: Literal["path", "query"]
-    description: str
-    schema: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    method: str
-    path: str
-    name: str
-    summary: str
-    tag: str
-    parameters: tuple[Parameter, ...] = ()
-    body: str | Json | None = None
-    answer: str | Json | None = None
-    media_type: str = "application/json"
-    error_media_type: str | None = None
-
-
-def _flag(name: str, description: str) -> Parameter:
-    return Parameter(name, "query", description, BOOLEAN)
-
-
-NAME = Parameter("name", "path", "The contract's name.", {"type": "string", "minLength": 1})
-VERSION = Parameter(
-    "version", "path", "A number, or latest.", {"type": "string", "pattern": "^([1-9][0-9]{0,8}|latest)$"}
+from dragoman.registry.http.answers import SUBJECT_JSON
+from dragoman.registry.http.shapes import (
+    CHANNEL,
+    ID,
+    INTEGERS,
+    LIMIT,
+    NAME,
+    NORMALIZE,
+    OFFSET,
+    PERMANENT,
+    PREFIX,
+    STRINGS,
+    VERSION,
+    Json,
+    Operation,
+    Parameter,
+    flag,
 )
-ID = Parameter("id", "path", "The schema's id.", {"type": "integer", "minimum": 1, "maximum": 2147483647})
-CHANNEL = Parameter("channel", "path", "The channel's name.", {"type": "string", "minLength": 1})
-NORMALIZE = _flag("normalize", "Apply level-2 normalisation first.")
-PERMANENT = _flag("permanent", "The second step: gone for good.")
-OFFSET = Parameter("offset", "query", "How many to skip.", INTEGER)
-LIMIT = Parameter("limit", "query", "How many at most; negative for all.", INTEGER)
-PREFIX = Parameter("prefix", "query", "How the names start.", STRING)
 
-SHAPES: dict[str, Json] = {
-    "Error": {
-        "type": "object",
-        "required": ["error_code", "message"],
-        "properties": {
-            "error_code": INTEGER,
-            "message": STRING,
-            "code": STRING,
-            "where": {"type": "object"},
-            "next": STRING,
-            "reasons": {"type": "array", "items": {"$ref": "#/components/schemas/Reason"}},
-        },
-    },
-    "Reference": {
-        "type": "object",
-        "required": ["name", "contract", "version"],
-        "properties": {"name": STRING, "contract": STRING, "version": INTEGER},
-    },
-    "SchemaBody": {
-        "type": "object",
-        "required": ["schema"],
-        "properties": {
-            "type": {"type": "string", "enum": ["AVRO", "JSON", "PROTOBUF", "THRIFT"], "default": "AVRO"},
-            "schema": STRING,
-            "references": {"type": "array", "items": {"$ref": "#/components/schemas/Reference"}},
-            "metadata": {"type": "object"},
-        },
-    },
-    "Schema": {
-        "type": "object",
-        "required": ["id", "type", "schema"],
-        "properties": {
-            "id": INTEGER,
-            "type": STRING,
-            "schema": STRING,
-            "guid": STRING,
-            "fingerprint": {"type": ["string", "null"]},
-            "references": {"type": "array", "items": {"$ref": "#/components/schemas/Reference"}},
-            "metadata": {"type": "object"},
-        },
-    },
-    "Version": {
-        "allOf": [
-            {"$ref": "#/components/schemas/Schema"},
-            {
-                "type": "object",
-                "required": ["contract", "version", "schemaID"],
-                "properties": {"contract": STRING, "version": INTEGER, "schemaID": INTEGER},
-            },
-        ]
-    },
-    "Contract": {
-        "type": "object",
-        "required": ["name", "channel", "compatibility", "version", "updateOrder"],
-        "properties": {
-            "name": STRING,
-            "channel": STRING,
-            "compatibility": STRING,
-            "version": INTEGER,
-            "updateOrder": {"enum": ["consumer first", "producer first", "any", "undefined"]},
-            "channels": STRINGS,
-        },
-    },
-    "CompatibilityBody": {
-        "type": "object",
-        "required": ["compatibility"],
-        "properties": {"compatibility": STRING},
-    },
-    "Success": {"type": "object", "required": ["success"], "properties": {"success": BOOLEAN}},
-    "Reason": {
-        "type": "object",
-        "required": ["rule", "message"],
-        "properties": {
-            "rule": STRING,
-            "message": STRING,
-            "readerPath": STRING,
-            "writerPath": STRING,
-            "counterexample": {"type": ["string", "null"]},
-        },
-    },
-    "Verdict": {
-        "type": "object",
-        "required": ["compatible", "reasons"],
-        "properties": {
-            "compatible": BOOLEAN,
-            "version": {"type": ["integer", "null"]},
-            "reasons": {"type": "array", "items": {"$ref": "#/components/schemas/Reason"}},
-        },
-    },
-    "Versions": {"type": "object", "required": ["versions"], "properties": {"versions": INTEGERS}},
-    "Status": {"type": "object", "required": ["status"], "properties": {"status": STRING}},
-}
+
+def _list_of(shape: str) -> Json:
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{shape}"}}
+
 
 CONTRACTS: tuple[Operation, ...] = (
     Operation("GET", "/schemas/{id}", "getSchema", "A schema by its id.", "schemas", (ID,), answer="Schema"),
@@ -247,10 +128,277 @@ CONTRACTS: tuple[Operation, ...] = (
     ),
 )
 
+EVOLUTION: tuple[Operation, ...] = (
+    Operation(
+        "GET",
+        "/contracts/{name}/channels",
+        "listChannels",
+        "Channels bound to a contract.",
+        "contracts",
+        (NAME,),
+        answer=STRINGS,
+    ),
+    Operation(
+        "PUT",
+        "/contracts/{name}/channels/{channel}",
+        "bind",
+        "Bind a channel to a contract.",
+        "contracts",
+        (NAME, CHANNEL),
+        answer="Binding",
+    ),
+    Operation(
+        "DELETE",
+        "/contracts/{name}/channels/{channel}",
+        "unbind",
+        "Release a channel.",
+        "contracts",
+        (NAME, CHANNEL),
+        answer="Success",
+    ),
+    Operation(
+        "GET",
+        "/channels/{channel}/contracts",
+        "contractsOfChannel",
+        "Contracts that a channel is bound to.",
+        "contracts",
+        (CHANNEL,),
+        answer=STRINGS,
+    ),
+    Operation(
+        "GET",
+        "/contracts/{name}/history",
+        "history",
+        "Who did what to a contract, newest first.",
+        "contracts",
+        (NAME, LIMIT),
+        answer=_list_of("Change"),
+    ),
+    Operation(
+        "GET",
+        "/contracts/{name}/compare",
+        "compare",
+        "Two versions side by side, with a verdict per strategy.",
+        "contracts",
+        (
+            NAME,
+            Parameter("from", "query", "The older version; the one before, if not given.", VERSION.schema),
+            Parameter("to", "query", "The newer version; the latest, if not given.", VERSION.schema),
+        ),
+        answer="Comparison",
+    ),
+)
+
+ADMINISTRATION: tuple[Operation, ...] = (
+    Operation(
+        "GET", "/keys", "listKeys", "All keys, without secrets.", "administration", answer=_list_of("Key")
+    ),
+    Operation(
+        "POST",
+        "/keys",
+        "createKey",
+        "Make a key; its secret is shown this once.",
+        "administration",
+        body="KeyBody",
+        answer="NewKey",
+    ),
+    Operation(
+        "DELETE",
+        "/keys/{id}",
+        "revokeKey",
+        "Revoke a key.",
+        "administration",
+        (Parameter("id", "path", "The key's id.", {"type": "string", "minLength": 1}),),
+        answer="Success",
+    ),
+    Operation(
+        "GET",
+        "/history",
+        "auditLog",
+        "Every change, newest first.",
+        "administration",
+        (LIMIT,),
+        answer=_list_of("Change"),
+    ),
+    Operation(
+        "GET", "/export", "export", "The whole registry as one value.", "administration", answer="Bundle"
+    ),
+    Operation(
+        "POST",
+        "/import",
+        "import",
+        "Bring an export in; ids and versions are kept.",
+        "administration",
+        body="Bundle",
+        answer={"type": "object"},
+    ),
+)
+
+SUBJECT = Parameter("subject", "path", "The subject's name, which is the contract's.", NAME.schema)
+DELETED = flag("deleted", "Show what is hidden too.")
+VERBOSE = flag("verbose", "Say why not.")
+FORCE = flag("force", "Skip the check.")
+DEFAULT_TO_GLOBAL = flag("defaultToGlobal", "Fall back on wider scopes.")
+GUID = Parameter("guid", "path", "The schema's GUID.", {"type": "string", "format": "uuid"})
+VERSIONS = "/subjects/{subject}/versions"
+COMPATIBILITY = "/compatibility/subjects/{subject}/versions"
+
+
+def _subject(
+    method: str,
+    path: str,
+    name: str,
+    summary: str,
+    *parameters: Parameter,
+    body: str | None = None,
+    answer: str | Json,
+) -> Operation:
+    return Operation(
+        method, path, name, summary, "subjects", parameters, body, answer, SUBJECT_JSON, SUBJECT_JSON
+    )
+
+
+SUBJECTS: tuple[Operation, ...] = (
+    _subject("GET", "/subjects", "listSubjects", "All subjects.", DELETED, OFFSET, LIMIT, answer=STRINGS),
+    _subject(
+        "POST",
+        "/subjects/{subject}",
+        "findInSubject",
+        "The version that has this schema.",
+        SUBJECT,
+        NORMALIZE,
+        DELETED,
+        body="SubjectBody",
+        answer="SubjectVersion",
+    ),
+    _subject(
+        "DELETE",
+        "/subjects/{subject}",
+        "deleteSubject",
+        "Hide, then remove.",
+        SUBJECT,
+        PERMANENT,
+        answer=INTEGERS,
+    ),
+    _subject(
+        "GET",
+        VERSIONS,
+        "listSubjectVersions",
+        "Version numbers.",
+        SUBJECT,
+        DELETED,
+        OFFSET,
+        LIMIT,
+        answer=INTEGERS,
+    ),
+    _subject(
+        "POST",
+        VERSIONS,
+        "registerInSubject",
+        "Register a schema.",
+        SUBJECT,
+        NORMALIZE,
+        FORCE,
+        body="SubjectBody",
+        answer="Registered",
+    ),
+    _subject(
+        "GET",
+        VERSIONS + "/{version}",
+        "getSubjectVersion",
+        "One version.",
+        SUBJECT,
+        VERSION,
+        DELETED,
+        answer="SubjectVersion",
+    ),
+    _subject(
+        "DELETE",
+        VERSIONS + "/{version}",
+        "deleteSubjectVersion",
+        "Hide, then remove.",
+        SUBJECT,
+        VERSION,
+        PERMANENT,
+        answer={"type": "integer"},
+    ),
+    _subject(
+        "GET", VERSIONS + "/{version}/referencedby", "referencedBy", "Ids.", SUBJECT, VERSION, answer=INTEGERS
+    ),
+    _subject(
+        "POST",
+        COMPATIBILITY + "/{version}",
+        "checkVersion",
+        "Check against one version.",
+        SUBJECT,
+        VERSION,
+        NORMALIZE,
+        VERBOSE,
+        body="SubjectBody",
+        answer="Compatible",
+    ),
+    _subject(
+        "POST",
+        COMPATIBILITY,
+        "checkAll",
+        "Check as registering would.",
+        SUBJECT,
+        NORMALIZE,
+        VERBOSE,
+        body="SubjectBody",
+        answer="Compatible",
+    ),
+    _subject(
+        "GET",
+        "/schemas",
+        "listSchemas",
+        "All versions.",
+        DELETED,
+        OFFSET,
+        LIMIT,
+        answer=_list_of("SubjectVersion"),
+    ),
+    _subject("GET", "/schemas/types", "listTypes", "Schema types.", answer=STRINGS),
+    _subject("GET", "/schemas/ids/{id}", "getById", "A schema by id.", ID, answer="SubjectSchema"),
+    _subject("GET", "/schemas/ids/{id}/subjects", "subjectsOfId", "Subjects.", ID, DELETED, answer=STRINGS),
+    _subject(
+        "GET",
+        "/schemas/ids/{id}/versions",
+        "versionsOfId",
+        "Versions.",
+        ID,
+        DELETED,
+        answer=_list_of("SubjectUse"),
+    ),
+    _subject("GET", "/schemas/guids/{guid}", "getByGuid", "A schema by GUID.", GUID, answer="SubjectSchema"),
+    *(
+        _subject(
+            method,
+            path,
+            f"{verb}{noun}{scope}",
+            f"{summary} of {place}.",
+            *parameters,
+            body=body,
+            answer=noun,
+        )
+        for noun, root, summary in (("Config", "/config", "Settings"), ("Mode", "/mode", "Mode"))
+        for scope, place, path, within in (
+            ("", "all", root, ()),
+            ("OfSubject", "a subject", root + "/{subject}", (SUBJECT,)),
+        )
+        for verb, method, body, parameters in (
+            ("get", "GET", None, (*within, DEFAULT_TO_GLOBAL)),
+            ("put", "PUT", noun, within),
+            ("delete", "DELETE", None, within),
+        )
+    ),
+    _subject("GET", "/contexts", "listContexts", "All contexts.", OFFSET, LIMIT, answer=STRINGS),
+)
+
 OPERATION: tuple[Operation, ...] = (
     Operation("GET", "/health", "health", "The process answers.", "operation", answer="Status"),
     Operation("GET", "/ready", "ready", "The database answers too.", "operation", answer="Status"),
     Operation("GET", "/metrics", "metrics", "Counters for Prometheus.", "operation", media_type="text/plain"),
 )
 
-OPERATIONS: tuple[Operation, ...] = (*CONTRACTS, *OPERATION)
+OPERATIONS: tuple[Operation, ...] = (*CONTRACTS, *EVOLUTION, *SUBJECTS, *ADMINISTRATION, *OPERATION)

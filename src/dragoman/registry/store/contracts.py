@@ -42,6 +42,21 @@ def next_version(tx: Transaction, name: ContractName) -> int:
     return 1
 
 
+def raise_next_version(tx: Transaction, name: ContractName, above: int) -> None:
+    """Numbers go on above this one."""
+    next_version(tx, name)
+    tx.execute(
+        "UPDATE registry_contracts SET next_version = ? WHERE context = ? AND name = ? AND next_version <= ?",
+        (above + 1, *name, above),
+    )
+
+
+def counters(tx: Transaction) -> Sequence[tuple[ContractName, int]]:
+    """Every contract there ever was, with the number of its next version."""
+    rows = tx.execute("SELECT context, name, next_version FROM registry_contracts ORDER BY context, name")
+    return [(ContractName(context, name), int(next)) for context, name, next in rows]
+
+
 def names(tx: Transaction, *, deleted: bool = False, live: bool = True) -> Sequence[ContractName]:
     """Contracts that have a live version (``live``), or only deleted ones (``deleted``), or both."""
     wanted = {(True, False): "HAVING COUNT(live_schema) > 0", (False, True): "HAVING COUNT(live_schema) = 0"}
@@ -121,10 +136,7 @@ def insert(tx: Transaction, name: ContractName, number: int, schema_id: int, aut
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*name, number, schema_id, schema_id, time.time(), author),
     )
-    tx.execute(
-        "UPDATE registry_contracts SET next_version = ? WHERE context = ? AND name = ? AND next_version <= ?",
-        (number + 1, *name, number),
-    )
+    raise_next_version(tx, name, number)
 
 
 def hide(tx: Transaction, name: ContractName, number: int) -> None:

@@ -69,6 +69,12 @@ def raise_next_id(tx: Transaction, context: str, above: int) -> None:
     tx.execute(sql, (above + 1, context, above))
 
 
+def counters(tx: Transaction) -> dict[str, int]:
+    """The next id of each context."""
+    rows = tx.execute("SELECT name, next_id FROM registry_contexts ORDER BY name")
+    return {name: int(next) for name, next in rows}
+
+
 def greatest_id(tx: Transaction, context: str) -> int:
     sql = "SELECT COALESCE(MAX(id), 0) FROM registry_schemas WHERE context = ?"
     return int(tx.execute(sql, (context,))[0][0])

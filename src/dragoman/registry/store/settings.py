@@ -62,6 +62,21 @@ def set_mode(tx: Transaction, name: ContractName, mode: Mode | None) -> None:
     _put(tx, name, "mode", None if mode is None else mode.value)
 
 
+def everything(tx: Transaction) -> list[tuple[ContractName, Settings | None, Mode | None]]:
+    rows = tx.execute(
+        "SELECT context, contract, settings, mode FROM registry_settings ORDER BY context, contract"
+    )
+    return [
+        (
+            ContractName(context, contract),
+            Settings.restored(json.loads(text)) if text else None,
+            Mode(mode) if mode else None,
+        )
+        for context, contract, text, mode in rows
+        if text or mode
+    ]
+
+
 def clear_within(tx: Transaction, context: str) -> None:
     """Forget the modes of all contracts in a context."""
     tx.execute("UPDATE registry_settings SET mode = NULL WHERE context = ? AND contract <> ''", (context,))

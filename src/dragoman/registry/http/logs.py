@@ -1,0 +1,47 @@
+"""Logs of the server: one JSON object to a line, or plain text. Payloads and credentials never appear."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Literal
+
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update(_extras(record))
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str, ensure_ascii=False)
+
+
+class Plain(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
+        extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
+        text = f"{at} {record.levelname.lower():7} {record.getMessage()} {extras}".rstrip()
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _USUAL}
+
+
+def set_up(form: Literal["json", "text"] = "text", level: str = "INFO") -> None:
+    """Send the process's logs to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == "json" else Plain())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
