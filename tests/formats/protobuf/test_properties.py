@@ -100,7 +100,7 @@ def agrees(read: Any, written: Any) -> bool:
     if isinstance(written, str) and isinstance(read, int):
         return written == f"C{read}"
     if read is None or written is None:
-        return not read and not written
+        return all(not each or each == "C0" for each in (read, written))
     return bool(read == written)
 
 

@@ -12,9 +12,9 @@ from typing import Any
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from dragoman.formats.protobuf.compiling import Compilation
 from dragoman.formats.protobuf.shape import attribute, is_map, map_parts, oneofs_of, reachable
 from dragoman.formats.protobuf.values import SPECIAL
+from dragoman.schema.compiling import Compilation
 
 
 def compile_plain_reader(message: Descriptor) -> Callable[[Any], Any]:

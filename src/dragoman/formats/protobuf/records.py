@@ -14,9 +14,9 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 
 from dragoman.core.errors import ConstraintViolated, DecodeError, IncompatibleSchema, MessageError
-from dragoman.formats.protobuf.compiling import Compilation
 from dragoman.formats.protobuf.conversions import Convert, conversion
 from dragoman.formats.protobuf.shape import attribute, is_map, map_parts
+from dragoman.schema.compiling import Compilation
 from dragoman.schema.constraining import checker
 from dragoman.schema.markers import Primitive
 from dragoman.schema.types import (

@@ -1,0 +1,52 @@
+"""Which field of a refused value is at fault. Slow, and only asked after a failure."""
+
+from __future__ import annotations
+
+import struct as structs
+from dataclasses import replace
+from typing import Any
+
+from dragoman.core.errors import MessageError
+from dragoman.formats.thrift.emission import Emission
+from dragoman.formats.thrift.model import ListType, MapType, Requiredness, SetType, Struct, StructType, Type
+from dragoman.formats.thrift.writing import compile_writer
+
+_MAX_DEPTH = 16
+_ERRORS = (TypeError, ValueError, AttributeError, LookupError, OverflowError, RecursionError, structs.error)
+
+
+def faulty_field(struct: Struct, value: Any, emission: Emission, depth: int = 0) -> str | None:
+    """The path of the first field that cannot be written by itself, such as ``order.items[2].price``."""
+    if not isinstance(value, dict) or depth > _MAX_DEPTH:
+        return None
+    fields = {field.name: field for field in struct.fields}
+    for name, part in value.items():
+        field = fields.get(name)
+        if field is None:
+            return str(name)
+        alone = replace(struct, kind="struct", fields=[replace(field, requiredness=Requiredness.OPTIONAL)])
+        try:
+            compile_writer(alone, None, emission)(bytearray(), {name: part})
+        except (*_ERRORS, MessageError):
+            return f"{name}{_inside(field.type, part, emission, depth + 1) or ''}"
+    return None
+
+
+def _inside(type: Type, part: Any, emission: Emission, depth: int) -> str | None:
+    match type:
+        case StructType():
+            found = faulty_field(type.struct, part, emission, depth)
+            return f".{found}" if found else None
+        case ListType() | SetType() if isinstance(part, list | tuple):
+            return _among(type.item, enumerate(part), emission, depth)
+        case MapType() if isinstance(part, dict):
+            return _among(type.value, part.items(), emission, depth)
+    return None
+
+
+def _among(type: Type, parts: Any, emission: Emission, depth: int) -> str | None:
+    for key, each in parts:
+        found = _inside(type, each, emission, depth)
+        if found:
+            return f"[{key!r}]{found}"
+    return None

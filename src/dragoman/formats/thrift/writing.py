@@ -1,0 +1,229 @@
+"""Compiled writing: one function per struct, straight from a dict or an instance to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.formats.thrift.binding import find, members, python_type, unfit, unwrap
+from dragoman.formats.thrift.conversions import conversion
+from dragoman.formats.thrift.emission import RUNTIME, Emission, Lines, compact_header
+from dragoman.formats.thrift.model import (
+    Base,
+    Enum,
+    EnumType,
+    Field,
+    ListType,
+    MapType,
+    Requiredness,
+    SetType,
+    Struct,
+    StructType,
+    Type,
+)
+from dragoman.formats.thrift.reading import Shape, indented
+from dragoman.schema import types as neutral
+from dragoman.schema.compiling import Compilation
+from dragoman.schema.constraining import checker
+from dragoman.schema.types import RecordType, UnionType
+
+Write = Callable[[bytearray, Any], None]
+
+
+def compile_writer(struct: Struct, record: RecordType | None, emission: Emission) -> Write:
+    """Raises ``IncompatibleSchema`` where the class does not fit."""
+    writer = _Writer(emission)
+    made: Any = writer.code.compile(writer.function(struct, record))
+    write: Write = made
+    return write
+
+
+class _Writer:
+    def __init__(self, emission: Emission) -> None:
+        self.emission = emission
+        self.code = Compilation()
+        self.code.scope.update(RUNTIME)
+        self.code.scope.update({"known": known, "one_of": one_of, "no_branch": no_branch})
+        self.names: dict[tuple[int, int], str] = {}
+        self.count = 0
+        self.kept: list[Shape] = []
+
+    def function(self, struct: Struct, shape: Shape) -> str:
+        key = (id(struct), id(shape))
+        if key not in self.names:
+            # Kept alive, so that no other shape gets its identity.
+            self.kept.append(shape)
+            name = self.names[key] = f"write{len(self.names)}"
+            body = self.union(struct, shape) if isinstance(shape, UnionType) else self.struct(struct, shape)
+            self.code.add("\n".join([f"def {name}(out, v):", *indented(body)]))
+        return self.names[key]
+
+    def struct(self, struct: Struct, record: RecordType | None) -> Lines:
+        fields = sorted(struct.fields, key=lambda field: field.id)
+        lines = ["l = 0"]
+        if record is None:
+            names = self.code.bind(frozenset(field.name for field in fields), "names")
+            lines.append(f"known(v, {names}, {struct.name!r})")
+        if struct.kind == "union" and record is None:
+            lines.append(f"one_of(v, {struct.name!r})")
+        before = [0]
+        for field in fields:
+            lines += self.field(field, record, struct, before)
+            before.append(field.id)
+        return [*lines, "out.append(0)"]
+
+    def field(self, field: Field, record: RecordType | None, struct: Struct, before: list[int]) -> Lines:
+        wanted: neutral.Type | None = None
+        if record is None:
+            lines = [f"x = v.get({field.name!r})"]
+        else:
+            attribute = next((each for each in record.fields if find(struct, each) is field), None)
+            wanted = unwrap(attribute.type)[0] if attribute is not None else None
+            lines = [f"x = v.{attribute.attribute}" if attribute is not None else "x = None"]
+            if attribute is None:
+                return self.absent(field, before) if field.requiredness is Requiredness.REQUIRED else []
+        if field.requiredness is Requiredness.REQUIRED and field.default is None:
+            return [
+                *lines,
+                f"if x is None: unwritten({field.name!r})",
+                *self.written(field, wanted, record, before),
+            ]
+        if field.requiredness is Requiredness.REQUIRED and record is None:
+            lines.append(f"if x is None: x = {self.code.bind(field.initial, 'initial')}")
+        return [*lines, "if x is not None:", *indented(self.written(field, wanted, record, before))]
+
+    def absent(self, field: Field, before: list[int]) -> Lines:
+        """A field that the schema requires and the class has not: only its default can be written."""
+        if field.default is None:
+            return [f"unwritten({field.name!r})"]
+        return [f"x = {self.code.bind(field.initial, 'initial')}", *self.written(field, None, None, before)]
+
+    def written(
+        self, field: Field, wanted: neutral.Type | None, owner: RecordType | None, before: list[int]
+    ) -> Lines:
+        if field.type is Base.BOOL:
+            true, false = self.headers(field, before, 1), self.headers(field, before, 2)
+            checks = self.checked(wanted, "x", field.name)
+            return [*checks, *self.emission.write_bool_field("x", (true, false)), f"l = {field.id}"]
+        head = [f"out += {self.headers(field, before, None)}[l]", f"l = {field.id}"]
+        return [*head, *self.value(field.type, wanted, "x", field.name, owner)]
+
+    def headers(self, field: Field, before: list[int], code: int | None) -> str:
+        """A table from the id of the field before to the bytes that announce this one."""
+        table = {last: self.emission.header(field.type, field.id, last) for last in before}
+        if code == 2:
+            table = {last: compact_header(2, field.id, last) for last in before}
+        return self.code.bind(table, "head")
+
+    def union(self, struct: Struct, union: UnionType) -> Lines:
+        lines: Lines = ["l = 0"]
+        for at, (field, type) in enumerate(members(struct, union)):
+            cls = self.code.bind(python_type(type), "type")
+            lines += [f"{'elif' if at else 'if'} type(v) is {cls}:", "    x = v"]
+            lines += indented(self.written(field, type, None, [0]))
+        return [*lines, f"else: no_branch(v, {struct.name!r})", "out.append(0)"]
+
+    # Values.
+
+    def value(
+        self, type: Type, wanted: neutral.Type | None, value: str, name: str, owner: RecordType | None
+    ) -> Lines:
+        match type:
+            case Base():
+                lines, value = self.converted(type, wanted, value, name, owner)
+                return [*lines, *self.emission.write_base(type, value, name)]
+            case EnumType() if wanted is None:
+                number = f"{self.code.bind(enum_number(type.enum), 'number')}({value})"
+                return self.emission.write_base(Base.I32, number, name)
+            case EnumType():
+                lines, value = self.converted(type, wanted, value, name, owner)
+                return [*lines, *self.emission.write_base(Base.I32, value, name)]
+            case StructType():
+                if wanted is not None and not isinstance(wanted, RecordType | UnionType):
+                    raise unfit(owner, name, f"cannot hold a {type.struct.name}")
+                return [f"{self.function(type.struct, wanted)}(out, {value})"]
+            case MapType():
+                return self.map(type, wanted, value, name, owner)
+            case ListType() | SetType():
+                return self.parts(type, wanted, value, name, owner)
+
+    def converted(
+        self, type: Type, wanted: neutral.Type | None, value: str, name: str, owner: RecordType | None
+    ) -> tuple[Lines, str]:
+        if wanted is None:
+            return [], value
+        how = conversion(wanted, type)
+        if how is None:
+            raise unfit(owner, name, "does not fit its type in the schema")
+        lines = self.checked(wanted, value, name)
+        return lines, f"{self.code.bind(how.write, 'convert')}({value})" if how.write else value
+
+    def checked(self, wanted: neutral.Type | None, value: str, name: str) -> Lines:
+        constraints = getattr(wanted, "constraints", ())
+        return [f"{self.code.bind(checker(name, constraints), 'check')}({value})"] if constraints else []
+
+    def parts(
+        self,
+        type: ListType | SetType,
+        wanted: neutral.Type | None,
+        value: str,
+        name: str,
+        owner: RecordType | None,
+    ) -> Lines:
+        if wanted is not None and not isinstance(wanted, neutral.ArrayType):
+            raise unfit(owner, name, "is not a list in the class")
+        self.count += 1
+        parts, size, each = (f"{letter}{self.count}" for letter in "azy")
+        source = "ordered" if isinstance(type, SetType) else "listed"
+        lines = [*self.checked(wanted, value, name), f"{parts} = {source}({value})", f"{size} = len({parts})"]
+        lines += self.emission.write_parts(size, (type.item,))
+        inner = self.value(type.item, wanted.items if wanted else None, each, name, owner)
+        return [*lines, f"for {each} in {parts}:", *indented(inner)]
+
+    def map(
+        self, type: MapType, wanted: neutral.Type | None, value: str, name: str, owner: RecordType | None
+    ) -> Lines:
+        if wanted is not None and not (isinstance(wanted, neutral.MapType) and type.key is Base.STRING):
+            raise unfit(owner, name, "is not a map from strings in the class and the schema")
+        self.count += 1
+        entries, size, key, each = (f"{letter}{self.count}" for letter in "azky")
+        lines = [*self.checked(wanted, value, name), f"{entries} = {value}", f"{size} = len({entries})"]
+        lines += self.emission.write_parts(size, (type.key, type.value))
+        inner = self.value(type.key, None, key, name, owner)
+        inner += self.value(
+            type.value, wanted.values if isinstance(wanted, neutral.MapType) else None, each, name, owner
+        )
+        return [*lines, f"for {key}, {each} in {entries}.items():", *indented(inner)]
+
+
+def enum_number(enum: Enum) -> Callable[[Any], int]:
+    numbers = {each.name: each.number for each in reversed(enum.members)}
+
+    def number(value: Any) -> int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        try:
+            return numbers[value]
+        except (KeyError, TypeError):
+            raise ValueError(f"{value!r} is not a member of {enum.name}.") from None
+
+    return number
+
+
+def known(value: Any, names: frozenset[str], struct: str) -> None:
+    """Refuse what the struct does not have."""
+    if not isinstance(value, dict):
+        raise TypeError(f"{type(value).__name__} is not a dict with the fields of {struct}.")
+    if not value.keys() <= names:
+        strange = ", ".join(sorted(map(repr, value.keys() - names)))
+        raise ValueError(f"{struct} has no {strange}.")
+
+
+def one_of(value: dict[str, Any], struct: str) -> None:
+    given = [name for name, each in value.items() if each is not None]
+    if len(given) != 1:
+        raise ValueError(f"The union {struct} needs one field, not {len(given)}.")
+
+
+def no_branch(value: Any, struct: str) -> None:
+    raise TypeError(f"{type(value).__name__} is none of the types of the union {struct}.")
