@@ -18,7 +18,7 @@ from dragoman.formats.avro import AvroFormat
 avro = AvroFormat()
 relaxed = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
 

@@ -226,7 +226,7 @@ def test_level_1_keeps_the_order_and_level_2_does_not_depend_on_it() -> None:
         max_leaves=12,
     )
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 def test_any_json_is_a_schema_or_an_invalid_one(content: Any) -> None:
     try:
         avro.parse(json.dumps(content))

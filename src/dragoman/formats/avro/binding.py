@@ -110,3 +110,14 @@ def python_of(type: types.Type | None) -> Any:
 
 def constraints_of(type: types.Type | None) -> tuple[Any, ...]:
     return getattr(type, "constraints", ())
+
+
+def parts_of(type: types.RecordType, node: Record) -> dict[str, types.Field]:
+    """The fields of a class by the schema's names for them, which may be former ones of the class."""
+    names = {field.name for field in node.fields}
+    found: dict[str, types.Field] = {}
+    for part in type.fields:
+        name = next((each for each in (part.name, *part.aliases) if each in names), None)
+        if name is not None:
+            found.setdefault(name, part)
+    return found

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
-from dragoman.formats.avro.binding import bound
+from dragoman.formats.avro.binding import bound, parts_of
 from dragoman.formats.avro.compatibility import Checker, matched_fields
-from dragoman.formats.avro.encoder import MAX_INLINE, parts_of
 from dragoman.formats.avro.limits import add_limits
 from dragoman.formats.avro.nodes import (
     Array,
@@ -29,7 +28,7 @@ from dragoman.formats.avro.nodes import (
 from dragoman.formats.avro.scalars import bare, meaning
 from dragoman.formats.avro.skipping import Skipper
 from dragoman.formats.avro.source import About, Source, described
-from dragoman.formats.avro.usage import Sizes, shared_records
+from dragoman.formats.avro.usage import MAX_INLINE, Sizes, shared_records
 from dragoman.formats.avro.values import as_source, class_default, value_of_default
 from dragoman.schema import types
 from dragoman.schema.types import Construction, Type

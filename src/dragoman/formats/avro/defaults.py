@@ -1,4 +1,4 @@
-"""Defaults: written as JSON in the schema, checked when it is parsed, turned into values for a codec."""
+"""Defaults are written as JSON in the schema, and checked when it is parsed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
-from dragoman.formats.avro.binding import bound, is_null, python_of
+from dragoman.formats.avro.binding import bound, is_null, parts_of, python_of
 from dragoman.formats.avro.choosing import choose, test_for
 from dragoman.formats.avro.limits import add_limits
 from dragoman.formats.avro.nodes import (
@@ -29,12 +29,11 @@ from dragoman.formats.avro.nodes import (
 )
 from dragoman.formats.avro.runtime import SMALL, wide
 from dragoman.formats.avro.source import About, Source, described
-from dragoman.formats.avro.usage import shared_records
+from dragoman.formats.avro.usage import MAX_INLINE, shared_records
 from dragoman.formats.avro.values import value_of_default
 from dragoman.schema import types
 from dragoman.schema.types import Type
 
-MAX_INLINE = 5
 _PARTS = {"millis": (1000, " // 1000"), "micros": (1_000_000, ""), "nanos": (1_000_000_000, " * 1000")}
 Choice = tuple[int, Node, Type | None]
 
@@ -150,17 +149,18 @@ class _Encoder:
         result = self.source.name("p")
         choices = self._choices(node, type, path)
         about = self.source.now
-        word = "if"
-        for choice in self._tests(node, choices, type is None, value):
-            test, (index, branch, part) = choice
+        word, test = "if", ""
+        for test, (index, branch, part) in self._tests(node, choices, type is None, value):
             self.source.now = about
-            with self.source.block(f"{word} {test}:"):
+            with self.source.block(f"{word} {test}:" if test else "else:"):
                 null = branch.kind == "null"
                 inner = [] if null else self.pieces(branch, part, value, path, depth + 1)
                 self.source.now = about
                 self._collect(result, [repr(encoded(index)), *inner])
             word = "elif"
-        with self.source.block("else:" if word == "elif" else "if True:"):
+        if choices and not test:
+            return [result]
+        with self.source.block("else:" if choices else "if True:"):
             self.source.add(f"{result} = no_branch({value})")
         return [result]
 
@@ -177,10 +177,11 @@ class _Encoder:
         return sorted(found, key=lambda choice: choice[1].kind != "null")
 
     def _tests(self, node: Union, choices: list[Choice], plain: bool, value: str) -> list[tuple[str, Choice]]:
+        """What tells that a value takes a branch; an empty test is the last, and always true."""
         real = [choice for choice in choices if choice[1].kind != "null"]
         tests = [(f"{value} is None", choice) for choice in choices if choice[1].kind == "null"]
         if len(real) == 1:
-            return [*tests, (f"{value} is not None" if not tests else "True", real[0])]
+            return [*tests, ("" if tests else f"{value} is not None", real[0])]
         if not plain:
             return tests + [
                 (test_for(self.source, branch, part, value, node), (index, branch, part))
@@ -370,17 +371,6 @@ def encoded(number: int) -> bytes:
 
 def _length(count: str) -> str:
     return f"LENGTH[{count}] if {count} < 8192 else wide({count} << 1)"
-
-
-def parts_of(type: types.RecordType, node: Record) -> dict[str, types.Field]:
-    """The fields of a class by the schema's names for them, which may be former ones of the class."""
-    names = {field.name for field in node.fields}
-    found: dict[str, types.Field] = {}
-    for part in type.fields:
-        name = next((each for each in (part.name, *part.aliases) if each in names), None)
-        if name is not None:
-            found.setdefault(name, part)
-    return found
 
 
 def _refuse_homeless(type: types.RecordType, node: Record, parts: dict[str, types.Field]) -> None:

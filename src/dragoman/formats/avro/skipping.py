@@ -8,9 +8,7 @@ from contextlib import contextmanager
 
 from dragoman.formats.avro.nodes import Array, Enum, Fixed, Map, Node, Primitive, Record, Union
 from dragoman.formats.avro.source import About, Source, described
-from dragoman.formats.avro.usage import Sizes
-
-MAX_INLINE = 5
+from dragoman.formats.avro.usage import MAX_INLINE, Sizes
 
 
 class Skipper:

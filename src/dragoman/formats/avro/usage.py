@@ -5,6 +5,9 @@ from __future__ import annotations
 from dragoman.formats.avro.deep import Deep, run
 from dragoman.formats.avro.nodes import Array, Enum, Fixed, Map, Node, Primitive, Record, Union
 
+MAX_INLINE = 5
+"""How deep types are written into one function. Python's own limit is twenty loops inside each other."""
+
 
 def children(node: Node) -> tuple[Node, ...]:
     match node:
