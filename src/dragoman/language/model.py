@@ -76,6 +76,15 @@ class Model:
                     found[channel.name.text].append((broker, exposure))
         return found
 
+    @cached_property
+    def servers(self) -> dict[str, tuple[s.Broker, s.Exposure]]:
+        """By name: each place at which a broker exposes channels. The second and later ones are numbered."""
+        found: dict[str, tuple[s.Broker, s.Exposure]] = {}
+        for broker in self.brokers.values():
+            for number, exposure in enumerate(broker.exposures, 1):
+                found[broker.name.text + (str(number) if number > 1 else "")] = (broker, exposure)
+        return found
+
     def used(self, use: s.Use) -> tuple[s.Channel, tuple[s.Message, ...]] | None:
         """The channel that is meant, and its messages: all, or the one that was named."""
         name = use.channel.text

@@ -525,6 +525,11 @@ def _step(node: s.Step) -> str:
     return f"{body} emits {word} {_combined(node.emitted)}"
 
 
+def flow_steps(node: s.Flow) -> list[str]:
+    """The steps of a flow, as they are written."""
+    return [_step(step) for step in node.steps]
+
+
 def _step_binding(node: s.StepBinding) -> str:
     body = f"{'event' if node.event else 'command'} {name(node.signal)}"
     body += f" to {'operation' if node.operation else 'message'} {name(node.target)}"

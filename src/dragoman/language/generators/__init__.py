@@ -1,0 +1,1 @@
+"""What is made from a model: AsyncAPI, schemas, pictures, code."""

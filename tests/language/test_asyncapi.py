@@ -1,0 +1,249 @@
+"""AsyncAPI documents: accepted by the official parser, and meaning what the model means."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.core.errors import ConfigurationError, NotFound
+from dragoman.language.generators import yaml as our_yaml
+from dragoman.language.generators.asyncapi import SPECS, generate, render
+from dragoman.language.model import Model, load_model
+from dragoman.language.parser import parse_strictly
+from tests.language.node import official
+
+MODELS = sorted((Path(__file__).parents[2] / "examples" / "models").glob("*.mdsl"))
+LOAN_BROKER = next(path for path in MODELS if path.stem == "loan-broker")
+
+EVERYTHING = """API description Everything version "1" overview "Has: all, # of it."
+data type Null { "a": D<int>, "l": ( "x": D<string>, "y": D<bool> ), "u": D | "v": { P } }
+data type Loop { "next": Loop?, "pair": [ { "a": D<raw> }; { "b": L<string> } ] }
+data type Old version "1" ID<int> default is "7"
+data type Alias Null+
+data type Single "referenceId": ID<int>
+channel A of type DATA_TYPE on path "a/${x}/${y}" with x: int, y: string, "Why: not"
+  accepts and produces message Ma delivering headers Null payload P
+  bindings for AMQP { "is": "routingKey", "queue": { "name": "q" }, "odd": 0, "expiration": 5 }
+  bindings for MQTT { "qos": 0, "retain": false }
+channel B on path "b" produces message Mb delivering payload Alias* bindings for "custom" { "z": [1, -2.5] }
+channel C of type PUBLISH_SUBSCRIBE, GUARANTEED_DELIVERY delivery guarantee EXACTLY_ONCE on path "c"
+  accepts message Mc expecting headers (D, MD<string>) payload (Old | Loop) where MESSAGE_EXPIRES in 3s
+channel R request message Q on path "q/{id}" with id: long expecting payload { "id": ID<long> }
+  where RETURN_ADDRESS is "$message.header#/to"
+  reply message S on path "s" delivering payload Single
+channel Jms of type POINT_TO_POINT on path "j" produces message Mj delivering payload D<string>
+message broker B1 description "With: colons" exposes Everything
+  at location "amqps://u:p@h:5671/v" via protocol AMQP
+  policy P1 realized using BASIC_AUTHENTICATION policy P2 realized using JWT
+  policy P3 realized using API_KEY in "$message.header#/k" policy P4 realized using HTTP_API_KEY in "query"
+  policy P5 realized using X509 policy P6 realized using SYMMETRIC_ENCRYPTION
+  policy P7 realized using ASYMMETRIC_ENCRYPTION policy P8 realized using SASL_PLAIN
+  policy P9 realized using SASL_SCRAM_SHA_256 policy P10 realized using SASL_GSSAPI
+  policy P11 realized using OAUTH_IMPLICIT
+    with { "authorizationUrl": "https://a.example", "scopes": { "r": "Read" } }
+  policy P12 realized using OAUTH_PASSWORD with { "tokenUrl": "https://t.example", "scopes": ["r"] }
+  policy P13 realized using OAUTH_AUTHORIZATION_CODE policy P14 realized using OAUTH_CLIENT_CREDENTIALS
+  policy P15 realized using OPEN_ID_CONNECT with { "openIdConnectUrl": "https://o.example" }
+  policy P16 realized using "by hand" policy P17 realized using TBC
+  policy P18 realized using SASL_SCRAM_SHA_512
+message broker B2 exposes A, C, Jms at location "mqtt.example.com" via protocol MQTT
+  bindings { "lastWill": { "topic": "t", "qos": 2, "retain": false, "message": "m" }, "odd": true },
+  Jms at location "jms.example.com" via protocol JMS_ActiveMQ
+message endpoint E of type SELECTIVE_CONSUMER uses from B2: A where consumed if "$message.payload#/a" == "x"
+"""
+
+
+def load(text: str) -> Model:
+    return Model(parse_strictly(text))
+
+
+def test_the_official_parser_accepts_every_document(tmp_path: Path) -> None:
+    models = {path.stem: load_model(path) for path in MODELS} | {"everything": load(EVERYTHING)}
+    wanted: list[tuple[str, str, str | None]] = [
+        *((name, spec, None) for name in ("loan-broker", "everything") for spec in SPECS),
+        *((path.stem, spec, None) for path in MODELS for spec in ("2.6.0", "3.0.0")),
+        *(("loan-broker", "3.0.0", endpoint) for endpoint in ("LoanBroker", "Bank1")),
+        ("loan-broker", "2.6.0", "LoanBroker"),
+        ("everything", "3.0.0", "E"),
+    ]
+    documents: dict[Path, dict[str, Any]] = {}
+    for name, spec, endpoint in wanted:
+        file = tmp_path / f"{name}-{spec}-{endpoint or 'api'}.yaml"
+        documents[file] = generate(models[name], spec, endpoint)
+        file.write_text(render(documents[file]))
+    for file, result in official(list(documents)).items():
+        assert result["errors"] == [], file.name
+        _same_operations(documents[file], result["operations"])
+
+
+def _same_operations(document: dict[str, Any], operations: list[dict[str, Any]]) -> None:
+    """The official parser reads the directions that the document was meant to have."""
+    if document["asyncapi"].startswith("2."):
+        names = {"publish": "receive", "subscribe": "send"}
+        meant = {
+            item[word]["operationId"]: action
+            for item in document["channels"].values()
+            for word, action in names.items()
+            if word in item
+        }
+    else:
+        meant = {id: operation["action"] for id, operation in document.get("operations", {}).items()}
+    actions = {"publish": "receive", "subscribe": "send"}
+    read = {each["id"]: actions.get(each["action"], each["action"]) for each in operations}
+    assert read == meant
+
+
+@pytest.fixture(scope="module")
+def loans() -> Model:
+    return load_model(LOAN_BROKER)
+
+
+def test_the_api_sends_what_it_produces_and_receives_what_it_accepts(loans: Model) -> None:
+    three = generate(loans, "3.0.0")["operations"]
+    assert three["sendNewLoanRequested"]["action"] == "send"
+    assert three["receiveLoanRequest"]["action"] == "receive"
+    two = generate(loans, "2.6.0")["channels"]
+    assert "subscribe" in two["banks/{bankId}/loans"] and "publish" not in two["banks/{bankId}/loans"]
+    assert "publish" in two["loan-broker/request"]
+    assert "subscribe" in two["loan-broker/reply"]
+
+
+def test_a_request_and_its_reply_are_one_operation(loans: Model) -> None:
+    operations = generate(loans, "3.0.0")["operations"]
+    assert operations["receiveLoanRequest"]["reply"] == {
+        "channel": {"$ref": "#/channels/LoanReply"},
+        "messages": [{"$ref": "#/channels/LoanReply/messages/LoanReply"}],
+    }
+    assert "sendLoanReply" not in operations
+
+
+def test_an_endpoint_sees_its_own_side(loans: Model) -> None:
+    customer = generate(loans, "3.0.0", "Customer")
+    assert {id: each["action"] for id, each in customer["operations"].items()} == {"sendLoanRequest": "send"}
+    broker = generate(loans, "3.0.0", "LoanBroker")
+    assert {id: each["action"] for id, each in broker["operations"].items()} == {
+        "sendCreditScoreRequest": "send",
+        "sendLoanProposalRequest": "send",
+        "receiveLoanRequest": "receive",
+    }
+    assert set(customer["channels"]) == {"LoanRequest", "LoanReply"}
+    assert "CreditBureauReplyDto" not in customer["components"]["schemas"]
+
+
+def test_both_messages_of_a_conversation_are_correlated(loans: Model) -> None:
+    messages = generate(loans, "3.0.0")["components"]["messages"]
+    for name in ("LoanRequest", "LoanReply"):
+        assert messages[name]["correlationId"] == {"location": "$message.payload#/requestId"}
+
+
+def test_selection_durability_and_types_are_kept_as_extensions(loans: Model) -> None:
+    bank = generate(loans, "3.0.0", "Bank1")["operations"]["receiveLoanProposalRequest"]
+    assert bank["x-eip-conditions"] == [
+        {"left": "$message.payload#/creditScore", "operator": ">", "right": 80}
+    ]
+    assert "Consumed if $message.payload#/creditScore > 80." in bank["description"]
+    statistics = generate(loans, "3.0.0", "LoanStatistics")["operations"]["receiveNewLoanRequested"]
+    assert statistics["x-eip-durable"] is True
+    api = generate(loans, "3.0.0")
+    assert api["channels"]["LoanRequest"]["x-eip-channel-types"] == ["GUARANTEED_DELIVERY", "POINT_TO_POINT"]
+    assert api["components"]["messages"]["LoanRequest"]["x-eip-message-type"] == "DOCUMENT_MESSAGE"
+    assert api["x-eip-endpoints"]["Customer"]["sends"] == ["LoanRequest"]
+
+
+def test_schemas_have_cardinalities_tuples_and_alternatives() -> None:
+    schemas = generate(load(EVERYTHING))["components"]["schemas"]
+    assert schemas["Null"]["required"] == ["a", "l"]
+    assert schemas["Null"]["oneOf"] == [{"required": ["u"]}, {"required": ["v"]}]
+    assert schemas["Null"]["properties"]["l"]["properties"]["y"] == {"type": "boolean"}
+    assert schemas["Alias"] == {
+        "type": "array",
+        "items": {"$ref": "#/components/schemas/Null"},
+        "minItems": 1,
+    }
+    assert schemas["Loop"]["properties"]["next"] == {"$ref": "#/components/schemas/Loop"}
+    pair = schemas["Loop"]["properties"]["pair"]
+    assert (pair["minItems"], pair["maxItems"], len(pair["items"])) == (2, 2, 2)
+    assert schemas["Old"]["default"] == 7
+    assert schemas["Single"]["required"] == ["referenceId"]
+
+
+def test_parameters_lose_their_dollar_and_keep_their_type() -> None:
+    three = generate(load(EVERYTHING))["channels"]["A"]
+    assert three["address"] == "a/{x}/{y}"
+    assert three["parameters"]["x"] == {"description": "(integer)", "x-eip-type": "int"}
+    two = generate(load(EVERYTHING), "2.0.0")["channels"]["a/{x}/{y}"]
+    assert two["parameters"]["y"] == {"description": "Why: not", "schema": {"type": "string"}}
+
+
+def test_bindings_stand_where_their_specification_wants_them() -> None:
+    document = generate(load(EVERYTHING))
+    amqp = document["channels"]["A"]["bindings"]["amqp"]
+    assert amqp == {
+        "is": "routingKey",
+        "x-odd": 0,
+        "exchange": {"name": "", "type": "topic"},
+        "x-queue": {"name": "q"},
+    }
+    operation = document["operations"]["sendMa"]["bindings"]
+    assert operation["amqp"]["expiration"] == 5
+    assert operation["mqtt"] == {"qos": 0, "retain": False}
+    assert document["operations"]["receiveMc"]["bindings"]["mqtt"] == {"qos": 2, "messageExpiryInterval": 3}
+    assert document["servers"]["B2"]["bindings"]["mqtt"]["x-odd"] is True
+    assert document["channels"]["Jms"]["bindings"]["jms"] == {"destinationType": "queue"}
+
+
+def test_a_return_address_makes_the_reply_channel_dynamic() -> None:
+    document = generate(load(EVERYTHING))
+    assert document["operations"]["receiveQ"]["reply"]["address"] == {"location": "$message.header#/to"}
+    assert document["channels"]["S"]["address"] is None
+    assert document["channels"]["S"]["x-eip-path"] == "s"
+
+
+def test_servers_have_host_path_protocol_and_security() -> None:
+    document = generate(load(EVERYTHING))
+    server = document["servers"]["B1"]
+    assert (server["host"], server["pathname"], server["protocol"]) == ("h:5671", "/v", "amqps")
+    assert {"$ref": "#/components/securitySchemes/P9"} in server["security"]
+    schemes = document["components"]["securitySchemes"]
+    assert schemes["P9"]["type"] == "scramSha256"
+    assert schemes["P11"]["flows"]["implicit"]["availableScopes"] == {"r": "Read"}
+    assert document["channels"]["B"]["servers"] == [{"$ref": "#/servers/B1"}]
+    assert list(document["servers"]) == ["B1", "B2", "B22"]
+
+
+def test_json_and_yaml_say_the_same(loans: Model) -> None:
+    for spec in SPECS:
+        document = generate(loans, spec)
+        assert json.loads(render(document, "json")) == document
+        assert yaml.safe_load(render(document)) == document
+
+
+words = st.text(st.characters(codec="utf-8"), max_size=12)
+traps = st.sampled_from(
+    ["yes", "Null", "1", "a: b", "- x", "# c", "1e3", "0x1", "=", "\x85", "two\nlines", "~"]
+)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | words | traps,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(words | traps, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(values)
+def test_yaml_is_read_back_as_it_was_meant(value: Any) -> None:
+    assert yaml.safe_load(our_yaml.dump(value)) == value
+
+
+def test_wrong_wishes_get_an_answer(loans: Model) -> None:
+    with pytest.raises(ConfigurationError, match=r"Choose: 2\.0\.0"):
+        generate(loans, "1.0.0")
+    with pytest.raises(NotFound, match="Customer"):
+        generate(loans, "3.0.0", "Nobody")
