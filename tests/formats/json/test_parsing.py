@@ -258,7 +258,32 @@ def test_references_that_multiply_are_refused() -> None:
 def test_schemas_with_very_many_alternatives_get_an_answer_too() -> None:
     def union(name: str) -> str:
         branch = {"type": "object", "properties": {name: {"anyOf": [{"const": each} for each in range(30)]}}}
-        return json.dumps({"anyOf": [{**branch, "minProperties": each} for each in range(120)]})
+        return json.dumps({"anyOf": [{**branch, "minProperties": each} for each in range(90)]})
 
     (reason,) = FORMAT.incompatibilities(FORMAT.parse(union("a")), FORMAT.parse(union("b")))
     assert reason.rule in ("COMPARISON_TOO_LARGE", "COMBINED_TYPE_SUBSCHEMAS_CHANGED")
+
+
+@pytest.mark.parametrize("wrap", [lambda ref: ref, lambda ref: {"allOf": [ref]}], ids=["$ref", "allOf"])
+def test_a_long_chain_of_references_is_refused_and_a_long_list_of_definitions_is_not(wrap: Any) -> None:
+    def chain(link: Any) -> str:
+        links = {f"d{each}": link({"$ref": f"#/definitions/d{each + 1}"}) for each in range(400)}
+        return json.dumps({"$ref": "#/definitions/d0", "definitions": {**links, "d400": {"type": "string"}}})
+
+    with pytest.raises(InvalidSchema, match="without a property"):
+        FORMAT.parse(chain(wrap))
+    nested = FORMAT.parse(chain(lambda ref: {"properties": {"a": wrap(ref)}}))
+    assert not FORMAT.incompatibilities(nested, FORMAT.parse(nested.text))
+    other = FORMAT.parse(nested.text.replace('"string"', '"integer"'))
+    (reason,) = FORMAT.incompatibilities(other, nested)
+    assert reason.rule == "TYPE_CHANGED"
+
+
+def test_a_schema_that_asks_for_endless_steps_is_refused() -> None:
+    def twice(number: int) -> Any:
+        inner = {"$ref": f"#/definitions/d{number + 1}"}
+        return {"allOf": [inner], "anyOf": [inner]}
+
+    links = {f"d{each}": twice(each) for each in range(40)}
+    with pytest.raises(InvalidSchema, match="hold for one value"):
+        FORMAT.parse(json.dumps({"$ref": "#/definitions/d0", "definitions": {**links, "d40": {}}}))

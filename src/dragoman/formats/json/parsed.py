@@ -11,6 +11,7 @@ import jsonschema_rs
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.format import ParsedSchema
+from dragoman.formats.json.cost import check_cost
 from dragoman.formats.json.defaults import Plan, plan_of
 from dragoman.formats.json.document import compact, read
 from dragoman.formats.json.draft import Draft, draft_of
@@ -62,6 +63,7 @@ def parse(text: str, references: Mapping[str, ParsedSchema] | None = None) -> Js
     draft = draft_of(document)
     check(document, draft)
     linked = link(document, draft, {name: _own(name, each) for name, each in (references or {}).items()})
+    check_cost(linked)
     return JsonSchema(text, document, draft, linked, compiled(linked))
 
 

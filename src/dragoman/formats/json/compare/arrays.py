@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.formats.json.compare.judge import Judge, Step
+from dragoman.formats.json.compare.judge import OTHER_ITEM, Judge, Step
 from dragoman.formats.json.compare.rest import compare_rest
 from dragoman.formats.json.compare.scalars import bound
 from dragoman.formats.json.node import Anything, Array, Contains, Nothing
@@ -32,7 +32,7 @@ def _items(judge: Judge, reader: Array, writer: Array) -> None:
     new = reader.rest.place if reader.rest else None
     old = writer.rest.place if writer.rest else None
     if new is not None and old is not None:
-        judge.need(new, old, Step(-1))
+        judge.need(new, old, OTHER_ITEM)
     elif new is not None and not isinstance(judge.reader(new), Anything):
         judge.differ(
             "SCHEMA_ADDED", "The reader has a schema for the items, the writer has none.", reader=new

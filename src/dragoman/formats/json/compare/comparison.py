@@ -17,7 +17,7 @@ from dragoman.formats.json.compare.arrays import arrays
 from dragoman.formats.json.compare.judge import Difference, Judge, Pair, Side, Step
 from dragoman.formats.json.compare.objects import objects
 from dragoman.formats.json.compare.rules import allowed
-from dragoman.formats.json.compare.same import same
+from dragoman.formats.json.compare.same import Sameness
 from dragoman.formats.json.link import Place
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.node import (
@@ -60,6 +60,7 @@ class _Comparison:
         self._refuted: set[Pair] = set()
         self._dependents: dict[Pair, set[Pair]] = {}
         self._judgements = 0
+        self._sameness = Sameness()
 
     def reasons(self, root: Pair) -> list[Reason]:
         if not self._settle(root):
@@ -95,7 +96,7 @@ class _Comparison:
     def _judge(self, pair: Pair) -> Judge:
         self._judgements += 1
         judge = Judge(pair, self._policy, lambda asked: asked not in self._refuted)
-        if not same(pair.reader, pair.writer):
+        if not self._sameness.same(pair.reader, pair.writer):
             _nodes(judge, pair.reader.node, pair.writer.node)
         self._judgements += (len(judge.asked) + len(judge.needed) + len(judge.differences)) // 8
         self._judged[pair] = judge

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dragoman.formats.json.compare.comparison import Reason
-from dragoman.formats.json.compare.judge import Side
+from dragoman.formats.json.compare.judge import Side, Step
 from dragoman.formats.json.document import compact
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.node import Array, Combined, Node, Object
@@ -17,6 +17,7 @@ from dragoman.formats.json.samples import WILD, Sampler
 MAX_TRIED = 150
 MAX_LENGTH = 2_000
 MAX_PARTS = 30
+MAX_DEPTH = 100
 
 
 class CounterExamples:
@@ -30,6 +31,8 @@ class CounterExamples:
     def of(self, reason: Reason) -> str | None:
         """The shortest of the first documents that show it, as JSON."""
         best: str | None = None
+        if len(reason.path) > MAX_DEPTH:
+            return None
         with contextlib.suppress(LookupError):
             for inner in itertools.islice(self._inner(reason), MAX_TRIED):
                 document = self._wrapped(inner, reason)
@@ -41,14 +44,14 @@ class CounterExamples:
     def _inner(self, reason: Reason) -> Iterator[Any]:
         """Values at the place of the difference."""
         writer = reason.pair.writer.node
-        key = reason.difference.step.key
+        step = reason.difference.step
         values = self._sampler.samples(writer, parts(reason.pair.reader))
         yield from values
-        if isinstance(key, str):
-            yield from self._with_property(key, writer, values)
-        elif isinstance(key, int):
-            for value in (*self._of_item(key, writer), *WILD):
-                yield self._array_with(writer, key, value)
+        if isinstance(step.key, str):
+            yield from self._with_property(step.key, writer, values)
+        elif isinstance(step.key, int):
+            for value in (*self._of_item(step.key, writer), *WILD):
+                yield self._array_with(writer, step, value)
 
     def _with_property(self, name: str, writer: Node, values: list[Any]) -> Iterator[Any]:
         objects = [each for each in values if isinstance(each, dict)] or [{}]
@@ -60,16 +63,16 @@ class CounterExamples:
             yield {**objects[0], name: value}
 
     def _of_item(self, index: int, writer: Node) -> list[Any]:
-        if not isinstance(writer, Array) or index < 0 or index >= len(writer.prefix):
+        if not isinstance(writer, Array) or index >= len(writer.prefix):
             return []
         return self._sampler.samples(self._model.at(writer.prefix[index]))
 
-    def _array_with(self, writer: Node, index: int, value: Any) -> list[Any]:
+    def _array_with(self, writer: Node, step: Step, value: Any) -> list[Any]:
         """An array with a value at an index, or behind the listed items."""
         if not isinstance(writer, Array):
             return [value]
         least = int(writer.min_items or 0)
-        position = len(writer.prefix) if index < 0 else index
+        position = len(writer.prefix) if step.rest or not isinstance(step.key, int) else step.key
         size = min(max(position + 1, least), 300)
         return [value if each == position else self._sampler.item(writer, each) for each in range(size)]
 
@@ -78,10 +81,10 @@ class CounterExamples:
         for node, step in reversed(reason.path):
             if isinstance(step.key, str):
                 base = self._sampler.one(node)
-                name = self._unlisted(node) if step.key == "*" else step.key
+                name = self._unlisted(node) if step.rest else step.key
                 value = {**(base if isinstance(base, dict) else {}), name: value}
             elif isinstance(step.key, int):
-                value = self._array_with(node, step.key, value)
+                value = self._array_with(node, step, value)
         return value
 
     def _unlisted(self, node: Node) -> str:

@@ -28,12 +28,18 @@ class Pair(NamedTuple):
 
 
 class Step(NamedTuple):
-    """How a child lies in the data: a property's name, an item's index, or in place (``None``)."""
+    """How a child lies in the data: a property's name, an item's index, or in place (``None``).
+
+    With ``rest`` it is a property or item beyond the listed ones.
+    """
 
     key: str | int | None = None
+    rest: bool = False
 
 
 IN_PLACE = Step()
+OTHER_PROPERTY = Step("", rest=True)
+OTHER_ITEM = Step(0, rest=True)
 
 
 class Difference(NamedTuple):

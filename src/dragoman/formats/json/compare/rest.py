@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.formats.json.compare.judge import Judge, Step
+from dragoman.formats.json.compare.judge import OTHER_ITEM, OTHER_PROPERTY, Judge
 from dragoman.formats.json.node import Anything, Nothing, Rest
 
 _WORDS = {"PROPERTIES": "properties", "ITEMS": "items"}
@@ -35,7 +35,7 @@ def compare_rest(judge: Judge, reader: Rest | None, writer: Rest | None, what: s
     elif isinstance(old, Nothing):
         judge.differ(f"{rule}_ADDED", f"The reader takes other {words} too.", *places)
     elif reader is not None and writer is not None:
-        judge.need(reader.place, writer.place, Step("*") if what == "PROPERTIES" else Step(-1))
+        judge.need(reader.place, writer.place, OTHER_PROPERTY if what == "PROPERTIES" else OTHER_ITEM)
     if judge.exact:
         _check_certain(judge, reader, writer)
 
