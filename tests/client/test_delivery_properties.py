@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Channel, Client, ClientOptions, EndpointOptions, Message, Payload, RetryOptions, endpoint
+from dragoman.adapters.embedded import EmbeddedBroker
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.history import history
+from dragoman.core.broker import Broker
 from tests.client.waiting import until
 
 Plan = list[str]
@@ -70,9 +73,8 @@ class World:
             self.active[place] -= 1
 
 
-async def deliver(run: dict[str, Any]) -> tuple[World, set[int], int]:
+async def deliver(run: dict[str, Any], broker: Broker) -> tuple[World, set[int], int]:
     """Run it all; the world, the numbers that became dead letters, and how far the group is behind."""
-    broker = MemoryBroker(f"memory://{id(run)}")
     await broker.connect()
     world = World(run)
     try:
@@ -106,20 +108,31 @@ async def deliver(run: dict[str, Any]) -> tuple[World, set[int], int]:
     return world, dead, behind
 
 
-@settings(max_examples=40, deadline=None)
-@given(runs)
-def test_every_message_is_handled_or_a_letter_and_order_holds(run: dict[str, Any]) -> None:
-    world, dead, behind = asyncio.run(deliver(run))
+def check(run: dict[str, Any], broker: Broker) -> None:
+    world, dead, behind = asyncio.run(deliver(run, broker))
     numbers = set(range(len(run["plans"])))
     assert behind == 0
     assert set(world.handled) | dead == numbers
     if not run["letters"]:
         assert dead == set()
     for number in dead:
-        assert [step for step in run["plans"][number][0] if step == "fail"]
+        assert "fail" in run["plans"][number][0]
     if run["members"] == 1:
         assert world.overlaps == 0
     if run["members"] == 1 and run["restarts"] == 0 and run["letters"]:
         for key in range(4):
             of_key = [n for n in world.handled if run["plans"][n][1] == key]
             assert of_key == sorted(of_key)
+
+
+@settings(max_examples=40, deadline=None)
+@given(runs)
+def test_every_message_is_handled_or_a_letter_and_order_holds(run: dict[str, Any]) -> None:
+    check(run, MemoryBroker(f"memory://{id(run)}"))
+
+
+@settings(max_examples=8, deadline=None)
+@given(runs)
+def test_the_same_holds_on_the_embedded_broker(run: dict[str, Any]) -> None:
+    with TemporaryDirectory() as folder:
+        check(run, EmbeddedBroker(f"embedded://{folder}"))

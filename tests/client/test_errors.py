@@ -220,6 +220,26 @@ async def test_a_registry_that_is_away_makes_messages_wait_and_loses_none(
     assert got == [{"bank": "late"}]
 
 
+async def test_a_schema_whose_format_is_not_installed_makes_a_dead_letter(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    class Foreign:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(registry, name)
+
+        async def schema(self, id: int) -> Schema:
+            return Schema("MORSE", "-.-.", id=id)
+
+    @endpoint("quotes")
+    async def on_quote(quote: QuoteV1) -> None: ...
+
+    async with Client(memory, Foreign(), [on_quote]) as client:  # type: ignore[arg-type]
+        await memory.publish([Message("quotes", frame(4711, b"x"))])
+        await until(lambda: client.metrics.of("quotes").dead)
+    [letter] = payloads(memory, "quotes.dead")
+    assert letter.header(headers.ERROR_CODE) == b"configuration"
+
+
 async def test_an_expired_message_is_a_dead_letter(memory: MemoryBroker, registry: Registry) -> None:
     got: list[str] = []
 

@@ -11,7 +11,7 @@ from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
 from dragoman.client.options import ClientOptions
-from dragoman.core.errors import DecodeError, ReplyTimeout
+from dragoman.core.errors import ClientError, DecodeError, ReplyTimeout
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
 from tests.client.loans import LoanReply, LoanRequest, QuoteElsewhere
@@ -140,3 +140,15 @@ async def test_a_requester_who_has_left_does_not_make_its_request_fail(
         await until(lambda: client.metrics.of("loan.requests").handled)
         counters = client.metrics.of("loan.requests")
         assert (counters.failed, counters.dead, counters.replied) == (0, 0, 0)
+
+
+async def test_closing_the_client_ends_requests_that_still_wait(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    async with Client(memory, registry) as client:
+        asking = asyncio.create_task(
+            client.request("loan.requests", LoanRequest(1, 1.0, 1), reply=LoanReply, timeout=3600)
+        )
+        await until(lambda: client.metrics.of("loan.requests").published)
+    with pytest.raises(ClientError, match="closed before the reply"):
+        await asking

@@ -17,12 +17,12 @@ from dragoman.client.keyreading import KeyReader
 from dragoman.client.outcome import DONE, Handler, Outcome, again
 from dragoman.core.contract import Compatibility, ContractVersion
 from dragoman.core.errors import (
-    BrokerUnavailable,
     DecodeError,
+    DragomanError,
     IncompatibleSchema,
     MessageError,
     NoEndpoint,
-    RegistryUnavailable,
+    RegistryError,
 )
 from dragoman.core.message import Message
 from dragoman.schema.framing import HEADER_SIZE, unframe
@@ -97,14 +97,14 @@ class Dispatcher:
                 await route.learn_key(message.key)
         except MessageError as error:
             return await self._failures.invalid(self._lost(message), error)
-        except NoEndpoint as error:
-            return await self._failures.unroutable(self._lost(message), error)
-        except (RegistryUnavailable, BrokerUnavailable) as error:
+        except RegistryError as error:
             log.warning(
                 "The schema of a message could not be asked for, it is delivered again.",
                 extra={"channel": message.channel, "error_code": code_of(error)},
             )
             return again(REST)
+        except DragomanError as error:
+            return await self._failures.unroutable(self._lost(message), error)
         return await route.handle(Delivery(message, route))
 
     async def _route(self, message: Message) -> Route:

@@ -19,7 +19,7 @@ from dragoman.client.pausing import Pauses
 from dragoman.client.producer import Producer
 from dragoman.core.broker import Broker, Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerError, DecodeError, IncompatibleSchema, ReplyTimeout
+from dragoman.core.errors import BrokerError, ClientError, DecodeError, IncompatibleSchema, ReplyTimeout
 from dragoman.core.message import Message, header, with_headers
 from dragoman.schema.framing import unframe
 
@@ -121,6 +121,11 @@ class Requester:
         return DONE
 
     async def close(self) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(
+                    ClientError("The client was closed before the reply came.", code="client.closed")
+                )
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             await consumer.stop()
