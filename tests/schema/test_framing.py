@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.core.errors import FrameError
 from dragoman.schema.framing import HEADER_SIZE, MAX_ID, frame, header_of, unframe
 
+patient = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
 
 @given(st.integers(0, MAX_ID), st.binary())
+@patient
 def test_a_frame_gives_back_what_was_put_in(schema_id: int, payload: bytes) -> None:
     framed = frame(schema_id, payload)
     assert framed == b"\x00" + schema_id.to_bytes(4, "big") + payload
@@ -47,6 +50,7 @@ def test_a_frame_at_the_limit_is_accepted() -> None:
 
 
 @given(st.binary(max_size=12))
+@patient
 def test_any_bytes_are_a_frame_or_a_frame_error(data: bytes) -> None:
     try:
         schema_id, payload = unframe(data)

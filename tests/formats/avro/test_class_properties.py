@@ -90,9 +90,7 @@ def plain(value: Any) -> Any:
 
 
 @given(st.data())
-@settings(
-    deadline=None, max_examples=80, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
 def test_a_class_reads_and_writes_what_plain_values_do(data: st.DataObject) -> None:
     schema = data.draw(record_schemas())
     value = data.draw(values(schema))
@@ -107,7 +105,7 @@ def test_a_class_reads_and_writes_what_plain_values_do(data: st.DataObject) -> N
 
 
 @given(record_schemas())
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 def test_the_schema_of_a_class_reads_what_it_was_made_from(schema: Any) -> None:
     parsed = avro.parse(json.dumps(schema))
     of_class = avro.parse(avro.schema_of(class_of(schema)))

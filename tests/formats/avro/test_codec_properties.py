@@ -19,7 +19,7 @@ avro = AvroFormat()
 relaxed = settings(
     deadline=None,
     max_examples=100,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import fastavro.schema
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.avro.strategies import schemas
 
@@ -175,7 +175,7 @@ def test_two_thousand_fields_are_no_burden() -> None:
 
 
 @given(schemas())
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
 def test_canonical_form_and_fingerprints_equal_fastavros(schema: Any) -> None:
     parsed = avro.parse(json.dumps(schema))
     canonical = fastavro.schema.to_parsing_canonical_form(schema)
@@ -226,7 +226,7 @@ def test_level_1_keeps_the_order_and_level_2_does_not_depend_on_it() -> None:
         max_leaves=12,
     )
 )
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
 def test_any_json_is_a_schema_or_an_invalid_one(content: Any) -> None:
     try:
         avro.parse(json.dumps(content))
