@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
-from typing import Any, NamedTuple
-from uuid import UUID
+from datetime import date, datetime, time, timedelta
+from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 
 from dragoman.formats.protobuf import values
 from dragoman.formats.protobuf.shape import held_by
-from dragoman.schema.markers import Primitive, Unit
+from dragoman.schema.binding import (
+    AS_IT_IS,
+    DAYS,
+    Conversion,
+    decimal_text,
+    enum_conversion,
+    fitting,
+    sized,
+    units_since_1970,
+    uuid_bytes,
+    uuid_text,
+)
+from dragoman.schema.markers import Primitive
 from dragoman.schema.types import (
     DateType,
     DecimalType,
@@ -26,23 +35,11 @@ from dragoman.schema.types import (
     UuidType,
 )
 
-Convert = Callable[[Any], Any]
 F = FieldDescriptor
 
 _INTEGERS = frozenset({F.CPPTYPE_INT32, F.CPPTYPE_INT64, F.CPPTYPE_UINT32, F.CPPTYPE_UINT64})
 _FLOATS = frozenset({F.CPPTYPE_FLOAT, F.CPPTYPE_DOUBLE})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1)
-
-
-class Conversion(NamedTuple):
-    """``None`` where the value is taken as it is."""
-
-    read: Convert | None = None
-    write: Convert | None = None
-
-
-AS_IT_IS = Conversion()
 
 
 def conversion(type: Type, field: FieldDescriptor) -> Conversion | None:
@@ -65,8 +62,7 @@ def conversion(type: Type, field: FieldDescriptor) -> Conversion | None:
         case UuidType():
             return _uuid(type, field)
         case FixedType() if field.type == F.TYPE_BYTES:
-            check = _sized(type.size)
-            return Conversion(check, check)
+            return sized(type.size)
     return None
 
 
@@ -103,57 +99,18 @@ def member_names(type: EnumType) -> dict[str, str]:
 
 
 def _enum(type: EnumType, field: FieldDescriptor) -> Conversion | None:
-    enum = field.enum_type
-    if enum is None:
+    if field.enum_type is None:
         return None
     known = member_names(type)
-    members = {value.number: type.cls[known[value.name]] for value in reversed(enum.values)
-               if value.name in known}  # fmt: skip
-    numbers = {type.cls[known[value.name]]: value.number for value in reversed(enum.values)
-               if value.name in known}  # fmt: skip
-    fallback = type.cls[type.fallback] if type.fallback else None
-
-    def read(number: int) -> Any:
-        member = members.get(number, fallback)
-        if member is None:
-            raise ValueError(f"{type.names.name} has no member for {number}.")
-        return member
-
-    def write(member: Any) -> int:
-        try:
-            return numbers[member]
-        except (KeyError, TypeError):
-            raise ValueError(f"{member!r} has no number in the enum {enum.name}.") from None
-
-    return Conversion(read, write)
+    found = ((known[each.name], each.number) for each in field.enum_type.values if each.name in known)
+    return enum_conversion(type, found)
 
 
 def _decimal(type: DecimalType, field: FieldDescriptor) -> Conversion | None:
-    smallest = Decimal(1).scaleb(-type.scale)
-
-    def fitting(value: Any) -> Decimal:
-        if not isinstance(value, Decimal) or not value.is_finite():
-            raise ValueError(f"{value!r} is not a finite Decimal.")
-        try:
-            exact = value.quantize(smallest)
-        except InvalidOperation:
-            raise ValueError(f"{value} has more than {type.precision} digits.") from None
-        if exact != value or len(exact.as_tuple().digits) > type.precision:
-            raise ValueError(f"{value} does not fit decimal({type.precision}, {type.scale}).")
-        return exact
-
     if _message(field) == "confluent.type.Decimal":
-        return Conversion(values.read_decimal, lambda value: values.write_decimal(fitting(value)))
-    if field.type == F.TYPE_STRING:
-        return Conversion(_decimal_of_text, lambda value: format(fitting(value), "f"))
-    return None
-
-
-def _decimal_of_text(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f"{text!r} is not a decimal.") from None
+        fit = fitting(type)
+        return Conversion(values.read_decimal, lambda value: values.write_decimal(fit(value)))
+    return decimal_text(type) if field.type == F.TYPE_STRING else None
 
 
 def _timestamp(type: TimestampType, field: FieldDescriptor) -> Conversion | None:
@@ -173,34 +130,14 @@ def _timestamp(type: TimestampType, field: FieldDescriptor) -> Conversion | None
     if message == "google.type.DateTime" and type.local and type.python is datetime:
         return Conversion(values.read_local, values.write_local)
     if field.cpp_type == F.CPPTYPE_INT64:
-        return AS_IT_IS if type.python is int else _counted(type.unit, type.local)
+        return AS_IT_IS if type.python is int else units_since_1970(type.unit, type.local)
     return None
-
-
-def _counted(unit: Unit, local: bool) -> Conversion:
-    """A time as a bare number of units since 1970."""
-    epoch = _EPOCH.replace(tzinfo=None) if local else _EPOCH
-    micros = timedelta(microseconds=1)
-    per_second = unit.per_second
-
-    def read(number: int) -> datetime:
-        return epoch + timedelta(microseconds=number * 10**6 // per_second)
-
-    def write(value: datetime) -> int:
-        moment = value if local or value.tzinfo else value.replace(tzinfo=UTC)
-        return (moment - epoch) // micros * per_second // 10**6
-
-    return Conversion(read, write)
 
 
 def _date(type: DateType, field: FieldDescriptor) -> Conversion | None:
     days = type.python is int
     if field.cpp_type in _INTEGERS:
-        if days:
-            return AS_IT_IS
-        return Conversion(
-            lambda number: _FIRST_DAY + timedelta(days=number), lambda value: (value - _FIRST_DAY).days
-        )
+        return AS_IT_IS if days else DAYS
     if _message(field) != "google.type.Date":
         return None
     if days:
@@ -237,18 +174,5 @@ def _time(type: TimeType, field: FieldDescriptor) -> Conversion | None:
 
 def _uuid(type: UuidType, field: FieldDescriptor) -> Conversion | None:
     if field.type == F.TYPE_STRING:
-        return AS_IT_IS if type.python is str else Conversion(UUID, str)
-    if field.type != F.TYPE_BYTES:
-        return None
-    if type.python is str:
-        return Conversion(lambda raw: str(UUID(bytes=raw)), lambda text: UUID(text).bytes)
-    return Conversion(lambda raw: UUID(bytes=raw), lambda value: value.bytes)
-
-
-def _sized(size: int) -> Convert:
-    def check(value: bytes) -> bytes:
-        if len(value) != size:
-            raise ValueError(f"{len(value)} bytes instead of {size}.")
-        return value
-
-    return check
+        return uuid_text(type.python)
+    return uuid_bytes(type.python) if field.type == F.TYPE_BYTES else None

@@ -9,8 +9,8 @@ from dragoman.core.errors import InvalidSchema
 from dragoman.formats.protobuf.lexer import quote
 from dragoman.formats.protobuf.markers import Marks, marks_of
 from dragoman.formats.protobuf.parser import SCALARS
-from dragoman.formats.protobuf.records import branches, python_type, unwrap
 from dragoman.formats.protobuf.schema import ProtobufSchema
+from dragoman.schema.binding import branches, python_type, unwrap
 from dragoman.schema.markers import Primitive
 from dragoman.schema.records import describe
 from dragoman.schema.types import (

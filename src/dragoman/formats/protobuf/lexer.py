@@ -1,14 +1,10 @@
-"""The tokens of a .proto text, each with its place."""
+"""The tokens of a .proto text, and its strings."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from typing import NamedTuple, NoReturn
 
-from dragoman.core.errors import InvalidSchema
-
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""
     (?P<space>\s+|//[^\n]*|/\*.*?\*/)
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
@@ -24,56 +20,6 @@ _ESCAPE = re.compile(
     rb"\\(?:[xX]([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([abfnrtv?'\"\\]))"
 )
 _ESCAPED = dict(zip(b"abfnrtv?'\"\\", b"\a\b\f\n\r\t\v?'\"\\", strict=True))
-
-
-class Token(NamedTuple):
-    """``kind`` is word, int, float, string, mark, or end. ``at`` is the offset in the text."""
-
-    kind: str
-    text: str
-    at: int
-
-
-class Source:
-    """A text that knows its lines, to turn offsets into places for people."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
-
-    def place(self, at: int) -> tuple[int, int]:
-        """Line and column, both counted from 1."""
-        line = bisect_right(self._lines, at)
-        return line, at - self._lines[line - 1] + 1
-
-    def error(self, what: str, at: int, next: str = "") -> InvalidSchema:
-        line, column = self.place(at)
-        return InvalidSchema(what, next=next, line=line, column=column)
-
-    def tokens(self) -> list[Token]:
-        """All tokens, closed by one of kind ``end``. Comments and blanks are gone."""
-        text, found, at = self.text, list[Token](), 1 if self.text.startswith("\ufeff") else 0
-        match = _TOKEN.match
-        while at < len(text):
-            token = match(text, at)
-            if token is None:
-                self._stray(at)
-            if token.lastgroup != "space":
-                found.append(Token(str(token.lastgroup), token.group(), at))
-            at = token.end()
-        found.append(Token("end", "", len(text)))
-        return found
-
-    def _stray(self, at: int) -> NoReturn:
-        start = self.text[at]
-        if self.text.startswith("/*", at):
-            raise self.error("This comment is never closed.", at, "End it with '*/'.")
-        if start in "\"'":
-            raise self.error("This string is not closed on its line.", at)
-        if start.isdigit():
-            word = re.match(r"[\w.]*", self.text[at:])
-            raise self.error(f"{word.group() if word else start!r} is not a number.", at)
-        raise self.error(f"{start!r} has no meaning here.", at)
 
 
 def unescape(literal: str) -> bytes:

@@ -13,7 +13,8 @@ from google.protobuf import descriptor_pb2 as pb
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer as _Repeated
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.formats.protobuf.lexer import Source, Token, unescape
+from dragoman.formats.protobuf.lexer import TOKEN, unescape
+from dragoman.schema.scanning import Source, Token
 
 Path = tuple[int, ...]
 """Where an element stands in the file: field numbers and indexes, as in ``SourceCodeInfo``."""
@@ -64,17 +65,13 @@ class Syntax(NamedTuple):
 
 def parse_text(text: str) -> Syntax:
     """Raises ``InvalidSchema`` with line and column at the first thing that is not Protobuf."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise Source(text).error("This is not a character.", error.start) from None
     return _Parser(Source(text)).file()
 
 
 class _Parser:
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.tokens = source.tokens()
+        self.tokens = source.tokens(TOKEN)
         self.index = 0
         self.depth = 0
         self.places: dict[Path, int] = {}

@@ -7,32 +7,26 @@ import datetime
 from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
-from types import NoneType
 from typing import Any
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 
-from dragoman.core.errors import ConstraintViolated, DecodeError, IncompatibleSchema, MessageError
-from dragoman.formats.protobuf.conversions import Convert, conversion
+from dragoman.core.errors import DecodeError, IncompatibleSchema
+from dragoman.formats.protobuf.conversions import conversion
 from dragoman.formats.protobuf.shape import attribute, is_map, map_parts
+from dragoman.schema.binding import Convert, branches, constructor, python_type, unwrap
 from dragoman.schema.compiling import Compilation
 from dragoman.schema.constraining import checker
-from dragoman.schema.markers import Primitive
 from dragoman.schema.types import (
     MISSING,
     ArrayType,
     Construction,
-    DecimalType,
-    EnumType,
     Field,
-    FixedType,
     MapType,
-    PrimitiveType,
     RecordType,
     Type,
     UnionType,
-    is_null,
 )
 
 
@@ -77,7 +71,8 @@ class _Compiler:
 class _Reader(_Compiler):
     def source(self, name: str, message: Descriptor, record: RecordType) -> str:
         has = self.code.bind(message_factory.GetMessageClass(message).HasField, "has")
-        values = [self.field(message, field, record, has) for field in record.fields]
+        found = matched(message, record)
+        values = [self.field(message, field, record, has, found.get(field.name)) for field in record.fields]
         made = self.code.bind(record.cls, "class")
         if record.construction is Construction.ASSIGN:
             new = self.code.bind(record.cls.__new__, "new")
@@ -91,11 +86,17 @@ class _Reader(_Compiler):
         else:
             pairs = zip(record.fields, values, strict=True)
             arguments = "**{" + ", ".join(f"{field.argument!r}: {value}" for field, value in pairs) + "}"
-        build = self.code.bind(_constructor(record), "make")
+        build = self.code.bind(constructor(record), "make")
         return f"def {name}(m):\n    return {build}({arguments})"
 
-    def field(self, message: Descriptor, field: Field, record: RecordType, has: str) -> str:
-        found = find(message, field)
+    def field(
+        self,
+        message: Descriptor,
+        field: Field,
+        record: RecordType,
+        has: str,
+        found: FieldDescriptor | OneofDescriptor | None,
+    ) -> str:
         if found is None:
             if field.default is MISSING:
                 raise _unfit(record, field, f"has no counterpart in {message.full_name}, and no default")
@@ -159,8 +160,9 @@ class _Reader(_Compiler):
 class _Writer(_Compiler):
     def source(self, name: str, message: Descriptor, record: RecordType) -> str:
         entries = []
+        fits = matched(message, record)
         for field in record.fields:
-            found = find(message, field)
+            found = fits.get(field.name)
             if isinstance(found, OneofDescriptor):
                 entries.append(f"**{self.oneof(found, field, record)}(v.{field.attribute})")
             elif found is not None:
@@ -212,26 +214,23 @@ class _Writer(_Compiler):
         return name
 
 
-def find(message: Descriptor, field: Field) -> FieldDescriptor | OneofDescriptor | None:
-    """What the message calls this field, now or under a former name."""
-    for name in (field.name, *field.aliases):
-        if name in message.fields_by_name:
-            found: FieldDescriptor = message.fields_by_name[name]
-            return found
-    union = isinstance(field.type, UnionType) and len(branches(field.type)) > 1
-    return message.oneofs_by_name.get(field.name) if union else None
-
-
-def branches(type: UnionType) -> list[Type]:
-    return [branch for branch in type.branches if not is_null(branch)]
-
-
-def unwrap(type: Type) -> tuple[Type, bool]:
-    """The type without ``None``, and whether ``None`` was possible."""
-    if isinstance(type, UnionType):
-        kept = branches(type)
-        return (kept[0] if len(kept) == 1 else UnionType(tuple(kept))), type.optional
-    return type, False
+def matched(message: Descriptor, record: RecordType) -> dict[str, FieldDescriptor | OneofDescriptor]:
+    """What the message has for each field of the record: by its name, else by a former one."""
+    free: dict[str, FieldDescriptor] = dict(message.fields_by_name)
+    found: dict[str, FieldDescriptor | OneofDescriptor] = {}
+    for field in record.fields:
+        if field.name in free:
+            found[field.name] = free.pop(field.name)
+    for field in record.fields:
+        former = next((alias for alias in field.aliases if alias in free), None)
+        union = isinstance(field.type, UnionType) and len(branches(field.type)) > 1
+        if field.name in found:
+            continue
+        if former is not None:
+            found[field.name] = free.pop(former)
+        elif union and field.name in message.oneofs_by_name:
+            found[field.name] = message.oneofs_by_name[field.name]
+    return found
 
 
 def members(oneof: OneofDescriptor, field: Field, record: RecordType) -> list[tuple[FieldDescriptor, Type]]:
@@ -249,50 +248,6 @@ def members(oneof: OneofDescriptor, field: Field, record: RecordType) -> list[tu
     if waiting:
         raise _unfit(record, field, f"has a branch that the oneof {oneof.full_name} does not have")
     return found
-
-
-def python_type(type: Type) -> Any:
-    """The class of the values of a single type."""
-    match type:
-        case RecordType() | EnumType():
-            return type.cls
-        case PrimitiveType():
-            return _PYTHON[type.primitive]
-        case DecimalType():
-            return Decimal
-        case FixedType():
-            return bytes
-        case UnionType() | ArrayType() | MapType():
-            return object
-    return type.python
-
-
-_PYTHON: dict[Primitive, type] = {
-    Primitive.NULL: NoneType,
-    Primitive.BOOLEAN: bool,
-    Primitive.INT: int,
-    Primitive.LONG: int,
-    Primitive.FLOAT: float,
-    Primitive.DOUBLE: float,
-    Primitive.BYTES: bytes,
-    Primitive.STRING: str,
-}
-
-
-def _constructor(record: RecordType) -> Callable[..., Any]:
-    """The class, with what its own validation raises turned into ours."""
-    cls = record.cls
-    refusals: tuple[type[Exception], ...] = (ValueError, TypeError, *record.refusals)
-
-    def construct(*arguments: Any, **named: Any) -> Any:
-        try:
-            return cls(*arguments, **named)
-        except MessageError:
-            raise
-        except refusals as error:
-            raise ConstraintViolated(f"{record.names.name} refuses its values: {error}") from error
-
-    return construct
 
 
 def _missing(name: str) -> Callable[[], Any]:

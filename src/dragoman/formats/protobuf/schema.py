@@ -17,11 +17,11 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.protobuf.check import Complaint, check
 from dragoman.formats.protobuf.known import known_file
-from dragoman.formats.protobuf.lexer import Source
 from dragoman.formats.protobuf.link import Linker, Symbols, join, messages_of, symbols_of
 from dragoman.formats.protobuf.options import interpret_custom, interpret_standard
 from dragoman.formats.protobuf.parser import Path, Syntax, parse_text
 from dragoman.formats.protobuf.printer import json_name, print_file
+from dragoman.schema.scanning import Source
 
 Files = dict[str, pb.FileDescriptorProto]
 """Import paths and the linked files behind them, each after the ones it imports."""

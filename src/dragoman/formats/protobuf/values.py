@@ -17,7 +17,7 @@ def read_timestamp(message: Any) -> datetime:
     """Cut to microseconds, which is all that a ``datetime`` holds."""
     nanos = message.nanos
     if not 0 <= nanos < 10**9:
-        raise ValueError(f"{nanos} are no nanoseconds of a timestamp.")
+        raise ValueError("A timestamp has 0 to 999,999,999 nanoseconds.")
     return _EPOCH + timedelta(seconds=message.seconds, microseconds=nanos // 1000)
 
 
@@ -40,7 +40,7 @@ def write_nanos(value: int) -> dict[str, int]:
 def read_duration(message: Any) -> timedelta:
     nanos = message.nanos
     if not -(10**9) < nanos < 10**9:
-        raise ValueError(f"{nanos} are no nanoseconds of a duration.")
+        raise ValueError("A duration has less than a second in nanoseconds.")
     return timedelta(seconds=message.seconds, microseconds=int(nanos / 1000))
 
 
@@ -70,7 +70,7 @@ def write_decimal(value: Any) -> Any:
         return value
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} is not a finite decimal.")
+        raise ValueError("The decimal is not finite.")
     if len(digits) > _MAX_DIGITS // 2:
         raise ValueError(f"A decimal of {len(digits)} digits is too long.")
     unscaled = int("".join(map(str, digits))) * (-1 if sign else 1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.formats.thrift.binding import branches, python_type, unwrap
 from dragoman.formats.thrift.markers import Marks, marks_of
 from dragoman.formats.thrift.schema import ThriftSchema
+from dragoman.schema.binding import branches, python_type, unwrap
 from dragoman.schema.markers import Primitive
 from dragoman.schema.records import describe
 from dragoman.schema.types import (

@@ -94,7 +94,7 @@ class Compact:
             limit = 2 ** (bits - 1)
             return [
                 f"n = {value}",
-                f"if not {-limit} <= n < {limit}: out_of_range(n, {bits}, {name!r})",
+                f"if not {-limit} <= n < {limit}: out_of_range({bits}, {name!r})",
                 f"n = (n << 1) ^ (n >> {bits - 1})",
                 "if n < 128: out.append(n)",
                 "else: put_unsigned(out, n)",

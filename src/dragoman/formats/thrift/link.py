@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.formats.thrift.lexer import Source
 from dragoman.formats.thrift.model import (
     INTEGERS,
     Base,
@@ -35,6 +34,7 @@ from dragoman.formats.thrift.model import (
     Written,
 )
 from dragoman.formats.thrift.parser import BASES, MAX_DEPTH
+from dragoman.schema.scanning import Source
 
 RESERVED = "dragoman.reserved"
 """An annotation of a struct: ids that are no longer in use, as in ``"3 amount, 4"``."""

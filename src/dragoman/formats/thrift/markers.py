@@ -6,11 +6,12 @@ count: Annotated[int, Id(7), Kind("i16")]
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dragoman.core.errors import InvalidSchema
+from dragoman.schema.binding import marks_within
 from dragoman.schema.classes import shape_of
-from dragoman.schema.describing import marker, unwrapped
+from dragoman.schema.describing import marker
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +37,9 @@ def marks_of(cls: type) -> list[Marks]:
     """The markers of each field, in the order in which ``describe`` gives the fields."""
     found = []
     for attribute in shape_of(cls).attributes:
-        _, marks = unwrapped(attribute.annotation, ())
-        for each in _inner(attribute.annotation):
-            marks = (*each, *marks)
+        marks = marks_within(attribute.annotation)
         id, kind = marker(marks, Id), marker(marks, Kind)
         if id is not None and not 1 <= id.id < 2**15:
             raise InvalidSchema(f"{id.id} is not a field id.", field=attribute.name, next="Use 1 to 32767.")
         found.append(Marks(id.id if id else None, kind.name if kind else None))
-    return found
-
-
-def _inner(annotation: Any) -> list[tuple[Any, ...]]:
-    """Markers within the annotation, as in ``list[Annotated[int, Kind("i16")]]`` or ``... | None``."""
-    bare, _ = unwrapped(annotation, ())
-    found = []
-    for argument in getattr(bare, "__args__", ()):
-        _, marks = unwrapped(argument, ())
-        found += [marks, *_inner(argument)]
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.formats.thrift.lexer import Source, Token, unquote
+from dragoman.formats.thrift.lexer import TOKEN, unquote
 from dragoman.formats.thrift.model import (
     Annotations,
     Base,
@@ -29,6 +29,7 @@ from dragoman.formats.thrift.model import (
     Value,
     Written,
 )
+from dragoman.schema.scanning import Source, Token
 
 MAX_DEPTH = 32
 BASES = {**{each.value: each for each in Base}, "byte": Base.BYTE}
@@ -45,17 +46,13 @@ T = TypeVar("T")
 def parse_text(text: str) -> tuple[Document, Source]:
     """Raises ``InvalidSchema`` with line and column at the first thing that is not Thrift."""
     source = Source(text)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise source.error("This is not a character.", error.start) from None
     return _Parser(source).document(), source
 
 
 class _Parser:
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.tokens = source.tokens()
+        self.tokens = source.tokens(TOKEN)
         self.index = 0
         self.depth = 0
 

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from dragoman.core.errors import IncompatibleSchema
-from dragoman.formats.thrift.binding import constructor, default_of, find, members, unfit, unwrap
+from dragoman.formats.thrift.binding import default_of, matched, members, unfit
 from dragoman.formats.thrift.conversions import conversion
 from dragoman.formats.thrift.emission import RUNTIME, Emission, Lines
 from dragoman.formats.thrift.model import (
@@ -26,6 +26,7 @@ from dragoman.formats.thrift.model import (
 )
 from dragoman.formats.thrift.wire import MAX_DEPTH
 from dragoman.schema import types as neutral
+from dragoman.schema.binding import constructor, unwrap
 from dragoman.schema.compiling import Compilation
 from dragoman.schema.constraining import checker
 from dragoman.schema.types import Construction, RecordType, UnionType
@@ -82,8 +83,8 @@ class _Reader:
             return [(field, None) for field in struct.fields]
         if isinstance(shape, UnionType):
             return list(members(struct, shape))
-        pairs = ((find(struct, field), field) for field in shape.fields)
-        return [(found, field.type) for found, field in pairs if found is not None]
+        found = matched(struct, shape)
+        return [(found[field.name], field.type) for field in shape.fields if field.name in found]
 
     def made(self, struct: Struct, shape: Shape, wanted: list[tuple[Field, neutral.Type | None]]) -> Lines:
         lines = [
@@ -118,7 +119,8 @@ class _Reader:
         return f"f{field.id} if f{field.id} is not None else {bound}"
 
     def instance(self, struct: Struct, record: RecordType) -> Lines:
-        values = [self.attribute(struct, record, field) for field in record.fields]
+        found = matched(struct, record)
+        values = [self.attribute(struct, record, field, found.get(field.name)) for field in record.fields]
         pairs = list(zip(record.fields, values, strict=True))
         cls = self.code.bind(record.cls, "class")
         if record.construction is Construction.ASSIGN:
@@ -134,9 +136,8 @@ class _Reader:
         named = ", ".join(f"{field.argument!r}: {value}" for field, value in pairs)
         return [f"return {make}(**{{{named}}}), p"]
 
-    def attribute(self, struct: Struct, record: RecordType, field: neutral.Field) -> str:
+    def attribute(self, struct: Struct, record: RecordType, field: neutral.Field, found: Field | None) -> str:
         """An expression for one field of an instance, its default where the payload has none."""
-        found = find(struct, field)
         make = default_of(field)
         optional = unwrap(field.type)[1]
         if found is None:

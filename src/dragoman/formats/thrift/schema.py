@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import cached_property
 
-from dragoman.formats.thrift.lexer import Source
 from dragoman.formats.thrift.link import Linker
 from dragoman.formats.thrift.model import Document, Linked, Struct
 from dragoman.formats.thrift.parser import parse_text
 from dragoman.formats.thrift.printer import print_document
+from dragoman.schema.scanning import Source
 
 ROOT = "dragoman.root"
 """An annotation that makes its struct the root, ``(dragoman.root = "true")``; else the last struct is it."""

@@ -78,8 +78,8 @@ def unwritten(name: str) -> NoReturn:
     raise EncodeError(f"The value has no {name!r}, which its schema requires.", field=name)
 
 
-def out_of_range(value: Any, bits: int, name: str) -> NoReturn:
-    raise EncodeError(f"{value} does not fit {bits} bits.", field=name)
+def out_of_range(bits: int, name: str) -> NoReturn:
+    raise EncodeError(f"The number does not fit {bits} bits.", field=name)
 
 
 def unsigned(data: bytes, at: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.formats.thrift.binding import find, members, python_type, unfit, unwrap
+from dragoman.formats.thrift.binding import matched, members, unfit
 from dragoman.formats.thrift.conversions import conversion
 from dragoman.formats.thrift.emission import RUNTIME, Emission, Lines, compact_header
 from dragoman.formats.thrift.model import (
@@ -23,6 +23,7 @@ from dragoman.formats.thrift.model import (
 )
 from dragoman.formats.thrift.reading import Shape, indented
 from dragoman.schema import types as neutral
+from dragoman.schema.binding import python_type, unwrap
 from dragoman.schema.compiling import Compilation
 from dragoman.schema.constraining import checker
 from dragoman.schema.types import RecordType, UnionType
@@ -77,7 +78,8 @@ class _Writer:
         if record is None:
             lines = [f"x = v.get({field.name!r})"]
         else:
-            attribute = next((each for each in record.fields if find(struct, each) is field), None)
+            found = matched(struct, record)
+            attribute = next((each for each in record.fields if found.get(each.name) is field), None)
             wanted = unwrap(attribute.type)[0] if attribute is not None else None
             lines = [f"x = v.{attribute.attribute}" if attribute is not None else "x = None"]
             if attribute is None:
@@ -205,7 +207,7 @@ def enum_number(enum: Enum) -> Callable[[Any], int]:
         try:
             return numbers[value]
         except (KeyError, TypeError):
-            raise ValueError(f"{value!r} is not a member of {enum.name}.") from None
+            raise ValueError(f"{enum.name} has no such member.") from None
 
     return number
 
