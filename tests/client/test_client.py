@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import pytest
 from dragoman import (
     Client,
     ClientOptions,
+    EndpointOptions,
     Headers,
     Key,
     Message,
@@ -28,7 +29,7 @@ from dragoman import (
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.flight import Flight
 from dragoman.client.history import history
-from dragoman.core.errors import ChannelNotFound, ClientError, EncodeError
+from dragoman.core.errors import ChannelNotFound, ClientError, EncodeError, StartupError, Unsupported
 from dragoman.core.registry import Registry
 from dragoman.schema.framing import unframe
 from dragoman.schema.tagging import tags
@@ -305,6 +306,36 @@ async def test_a_delayed_message_is_handled_in_the_end(memory: MemoryBroker, reg
         await client.publish("loan.requests", LoanRequest(2, 1.0, 1))
         await until(lambda: len(got) == 2)
     assert set(got) == {1, 2}
+
+
+async def test_what_a_broker_cannot_do_is_refused_and_not_ignored(registry: Registry) -> None:
+    broker = MemoryBroker("memory://limited")
+    broker.capabilities = replace(MemoryBroker.capabilities, delayed_delivery=False, delivery_count=False)
+    await broker.connect()
+    async with Client(broker, registry) as client:
+        with pytest.raises(Unsupported):
+            await client.publish("loan.requests", REQUEST, delay=1.0)
+        with pytest.raises(Unsupported):
+            await client.publish_many("loan.requests", [REQUEST], delay=1.0)
+
+    @endpoint("loan.requests", options=EndpointOptions(deliveries=5))
+    async def on_request(request: LoanRequest) -> None: ...
+
+    with pytest.raises(StartupError, match="does not count deliveries"):
+        async with Client(broker, registry, [on_request]):
+            pass
+    await broker.close()
+
+
+@pytest.mark.parametrize("key", [1.5, True, ["a"]])
+async def test_a_key_of_another_type_is_refused(memory: MemoryBroker, registry: Registry, key: Any) -> None:
+    async with Client(memory, registry) as client:
+        with pytest.raises(EncodeError, match="is not a key"):
+            await client.publish("loan.requests", REQUEST, key=key)
+        with pytest.raises(EncodeError, match="is not a key"):
+            await client.publish_many("loan.requests", [REQUEST], key=lambda request: key)
+        assert await memory.channels() == ["loan.requests"]
+        assert [message async for message in history(memory, "loan.requests")] == []
 
 
 async def test_a_client_outside_its_context_says_so(memory: MemoryBroker, registry: Registry) -> None:

@@ -11,7 +11,7 @@ from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
 from dragoman.client.options import ClientOptions
-from dragoman.core.errors import ClientError, DecodeError, ReplyTimeout
+from dragoman.core.errors import ClientError, ConstraintViolated, DecodeError, ReplyTimeout
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
 from tests.client.loans import LoanReply, LoanRequest, QuoteElsewhere
@@ -152,3 +152,27 @@ async def test_closing_the_client_ends_requests_that_still_wait(
         await until(lambda: client.metrics.of("loan.requests").published)
     with pytest.raises(ClientError, match="closed before the reply"):
         await asking
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (ValueError("a secret of the handler"), "endpoint.failed", "The endpoint failed."),
+        (ConstraintViolated("The amount is too high."), "message.constraint", "The amount is too high."),
+    ],
+)
+async def test_a_request_that_fails_for_good_is_answered_with_its_failure(
+    memory: MemoryBroker, registry: Registry, error: Exception, code: str, text: str
+) -> None:
+    @endpoint("loan.requests", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    async def on_request(request: LoanRequest) -> LoanReply:
+        raise error
+
+    async with Client(memory, registry, [on_request]) as client:
+        with pytest.raises(ClientError) as caught:
+            await client.request("loan.requests", LoanRequest(1, 1.0, 1), reply=LoanReply)
+        assert caught.value.code == "client.request-failed"
+        assert caught.value.where["error_code"] == code
+        assert text in str(caught.value)
+        assert "secret" not in str(caught.value)
+        assert len(payloads(memory, "loan.requests.dead")) == 1

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 
 from dragoman.client import headers as names
 from dragoman.client.delivery import Delivery
+from dragoman.client.refusal import refusal_of
 from dragoman.core.broker import Broker
 from dragoman.core.errors import DragomanError
 from dragoman.core.message import Message, with_headers
+
+log = logging.getLogger("dragoman.client")
 
 Bury = Callable[[Delivery, str, BaseException], Awaitable[None]]
 """The delivery, the channel it goes to, and why."""
@@ -21,6 +25,17 @@ def burial(broker: Broker) -> Bury:
     async def bury(delivery: Delivery, channel: str, cause: BaseException) -> None:
         """Returns once the broker has it. The frame and the key are untouched."""
         await broker.publish([letter(delivery, channel, cause)])
+        refusal = refusal_of(delivery.message, cause)
+        if refusal is not None:
+            await tell(delivery, refusal)
+
+    async def tell(delivery: Delivery, refusal: Message) -> None:
+        try:
+            await broker.publish([refusal])
+        except DragomanError as error:
+            log.info(
+                "Nobody could be told of a failure.", extra=delivery.place() | {"error_code": error.code}
+            )
 
     return bury
 

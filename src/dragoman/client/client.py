@@ -116,7 +116,9 @@ class Client:
         expires_in: float | None = None,
     ) -> Position | None:
         """Publish a record, under the contract of the channel. See ``Producer.publish``."""
-        producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
+        producer: Producer[Any] = self._run.producers.get((channel, type(value))) or await self.producer(
+            channel, require_record(channel, value)
+        )
         return await producer.publish(
             value, key=key, headers=headers, partition=partition, delay=delay, expires_in=expires_in
         )
@@ -157,7 +159,8 @@ class Client:
     ) -> R:
         """Publish a record and wait for the one that answers it. Many may be under way at once.
 
-        Raises ``ReplyTimeout``; ``DecodeError`` if the answer cannot be read as ``reply``.
+        Raises ``ReplyTimeout``; ``ClientError`` if the request ended as a letter; ``DecodeError`` if the
+        answer cannot be read as ``reply``.
         """
         producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
         seconds = self.options.request_timeout if timeout is None else timeout
@@ -205,7 +208,7 @@ class _Running:
         options = client.options
         self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")))
         self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
-        self._producers: dict[tuple[str, type], Producer[Any]] = {}
+        self.producers: dict[tuple[str, type], Producer[Any]] = {}
         self.requester = Requester(
             broker, self._contracts, options.name, client.metrics.replies, self._pauses
         )
@@ -259,7 +262,7 @@ class _Running:
         return await self.producer(wish.channel, wish.types[0])
 
     async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
-        found = self._producers.get((channel, cls))
+        found = self.producers.get((channel, cls))
         if found is not None:
             return found
         client = self._client
@@ -267,7 +270,7 @@ class _Running:
             await self.broker.create(Channel(channel, client.options.partitions))
         bound = await self._contracts.bind(channel, cls)
         made: Producer[T] = Producer(channel, bound, self.broker, self._contracts, client.metrics.of(channel))
-        self._producers[channel, cls] = made
+        self.producers[channel, cls] = made
         return made
 
     async def stop(self) -> None:

@@ -35,7 +35,11 @@ class Producer(Generic[T]):
         self._broker = broker
         self._contracts = contracts
         self._counters = counters
-        self._key_encoders: dict[type, Callable[[Any], bytes]] = {}
+        self._key_encoders: dict[type, Callable[[Any], bytes | None]] = {
+            type(None): plain_key,
+            bytes: plain_key,
+            str: str.encode,
+        }
 
     @property
     def schema_id(self) -> int:
@@ -58,7 +62,9 @@ class Producer(Generic[T]):
         """
         if delay > 0:
             self._check_delay()
-        raw_key = plain_key(key) if key is None or not is_record(type(key)) else await self._key(key)
+        if type(key) not in self._key_encoders:
+            await self._learn_key(type(key))
+        raw_key = self._key_encoders[type(key)](key)
         pairs = headers_of(headers) if headers else ()
         if expires_in is not None:
             expires = str(int((time.time() + expires_in) * 1000)).encode()
@@ -86,9 +92,13 @@ class Producer(Generic[T]):
         if key is None:
             messages = [Message(channel, encode(value), None, pairs, partition) for value in values]
         else:
+            keyed = [(key(value), value) for value in values]
+            for cls in {type(each) for each, _ in keyed} - self._key_encoders.keys():
+                await self._learn_key(cls)
+            keys = self._key_encoders
             messages = [
-                Message(channel, encode(value), await self._raw_key(key(value)), pairs, partition)
-                for value in values
+                Message(channel, encode(value), keys[type(each)](each), pairs, partition)
+                for each, value in keyed
             ]
         positions = await self._broker.publish(messages, delay)
         self._counters.published += len(messages)
@@ -102,18 +112,12 @@ class Producer(Generic[T]):
                 channel=self.channel,
             )
 
-    async def _raw_key(self, key: Any) -> bytes | None:
-        if type(key) is str:
-            return key.encode()
-        return await self._key(key) if is_record(type(key)) else plain_key(key)
-
-    async def _key(self, key: Any) -> bytes:
-        """A record as key, under the channel's key contract."""
-        encode = self._key_encoders.get(type(key))
-        if encode is None:
-            bound = await self._contracts.bind(self.channel, type(key), key=True)
-            encode = self._key_encoders[type(key)] = bound.encode
-        return encode(key)
+    async def _learn_key(self, cls: type) -> None:
+        """How keys of this class are written: a record under the channel's key contract."""
+        if is_record(cls):
+            self._key_encoders[cls] = (await self._contracts.bind(self.channel, cls, key=True)).encode
+        else:
+            self._key_encoders[cls] = plain_key
 
 
 def require_record(channel: str, value: object) -> type:

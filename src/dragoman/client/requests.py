@@ -17,6 +17,7 @@ from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Outcome
 from dragoman.client.pausing import Pauses
 from dragoman.client.producer import Producer
+from dragoman.client.refusal import refused
 from dragoman.core.broker import Broker, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerError, ClientError, DecodeError, IncompatibleSchema, ReplyTimeout
@@ -81,6 +82,9 @@ class Requester:
         return await self._read(answer, reply)
 
     async def _read(self, answer: Message, reply: type[R]) -> R:
+        failure = refused(answer)
+        if failure is not None:
+            raise failure
         if answer.payload is None:
             raise DecodeError("The reply has no payload.", code="message.tombstone")
         schema_id, payload = unframe(answer.payload)
