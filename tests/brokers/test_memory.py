@@ -9,11 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from dragoman.adapters.memory import ManualClock, MemoryBroker
+from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError, Revoked
 from dragoman.core.message import Message
+from dragoman.testing import ManualClock
 
 
 @pytest.fixture
@@ -141,6 +142,8 @@ async def test_it_says_what_is_wrong(url: str) -> None:
     for bad in ("lease=0", "lease=x", "colour=red"):
         with pytest.raises(ConfigurationError):
             MemoryBroker(f"{url}?{bad}")
+    with pytest.raises(ConfigurationError):
+        await broker.subscribe(Subscription(("c",), "g", options={"prefetch": 1}))
     receiver = await broker.subscribe(Subscription(("c",), "g"))
     await receiver.close()
     with pytest.raises(BrokerUnavailable):

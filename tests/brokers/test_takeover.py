@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from uuid import uuid4
 
@@ -63,9 +64,10 @@ async def test_a_member_that_does_not_finish_in_time_loses_what_it_should_hand_o
         held = await hold(rig, first, 20)
         second = await rig.receiver(broker, channel)
         got: list[Message] = []
-        while not got:
-            await first.extend()
-            got = list(await second.receive(100, 0.05))
+        async with asyncio.timeout(60):
+            while not got:
+                await first.extend()
+                got = list(await second.receive(100, 0.05))
         taken = {message.partition for message in got}
         assert len(taken) == 1
         late = [message for message in held if message.partition in taken]
@@ -95,13 +97,14 @@ async def test_a_busy_partition_is_handed_over_when_it_is_finished(place: str) -
         await broker.publish(numbered(channel, 20, start=20, keys=9))
         counts = {first: 0, second: 0}
         seen: set[bytes | None] = set()
-        while len(seen) < 20:
-            for receiver in counts:
-                batch = await receiver.receive(100, 0.05)
-                assert {message.attempt for message in batch} <= {1}
-                counts[receiver] += len(batch)
-                seen.update(message.payload for message in batch)
-                await rig.acknowledge(receiver, batch)
+        async with asyncio.timeout(60):
+            while len(seen) < 20:
+                for receiver in counts:
+                    batch = await receiver.receive(100, 0.05)
+                    assert {message.attempt for message in batch} <= {1}
+                    counts[receiver] += len(batch)
+                    seen.update(message.payload for message in batch)
+                    await rig.acknowledge(receiver, batch)
         assert all(counts.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dragoman.core.broker import Subscription
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import query_of, redacted
 
@@ -53,3 +54,14 @@ def one_of(*choices: str) -> Callable[[str], str]:
         return text
 
     return choose
+
+
+def refuse_options(subscription: Subscription) -> None:
+    """For a broker whose subscriptions have no options of their own."""
+    if subscription.options:
+        raise ConfigurationError(
+            f"Unknown options for a subscription: {', '.join(sorted(subscription.options))}.",
+            code="configuration.option",
+            next="This broker has none.",
+            group=subscription.group,
+        )

@@ -2,6 +2,10 @@
 
 import contextlib
 
+from dragoman.core.clock import ManualClock
+
+__all__ = ["ManualClock"]
+
 with contextlib.suppress(ImportError):
     import pytest
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -21,6 +22,9 @@ from dragoman.core.broker import Acknowledgement, Capabilities, Lag, Ordering, S
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message, Position
+from dragoman.core.options import refuse_options
+
+log = logging.getLogger("dragoman.embedded")
 
 SYNC_EVERY = 1.0
 BREATHER = 256
@@ -171,7 +175,13 @@ class EmbeddedBroker:
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for it: a channel may be deleted under it, and what failed is tried again later."""
+        self._background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.warning("Work in the background failed: %s", error)
 
     async def _sync_soon(self) -> None:
         await asyncio.sleep(SYNC_EVERY)
@@ -212,6 +222,7 @@ class EmbeddedBroker:
             await self._database.write(bring_in(time.time(), ids, append_all))
 
     async def subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
+        refuse_options(subscription)
         database = self._database
         files = [await self._files(name) for name in subscription.channels]
         starts = {one.id: await self._starts(one, subscription) for one in files}

@@ -28,7 +28,7 @@ def is_dead(root: Path, member: str) -> bool:
     """The process of this member is gone; ``False`` also for one that hangs."""
     path = root / "members" / member
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return True
     try:

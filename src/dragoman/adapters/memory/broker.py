@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from urllib.parse import unquote
 
 from dragoman.adapters.memory.bus import Bus, Topic
-from dragoman.adapters.memory.clock import Clock, SystemClock
 from dragoman.adapters.memory.log import MemoryLogReader
 from dragoman.adapters.memory.partition import Partition
 from dragoman.adapters.memory.receiver import MemoryReceiver
 from dragoman.core.broker import Acknowledgement, Capabilities, Lag, Ordering, Subscription
 from dragoman.core.channel import Channel
+from dragoman.core.clock import Clock, SystemClock
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 from dragoman.core.message import Message, Position
-from dragoman.core.options import positive, read_options
+from dragoman.core.options import positive, read_options, refuse_options
 
 BREATHER = 256
 """After so many messages a publisher lets the other tasks of its loop run."""
@@ -116,6 +116,7 @@ class MemoryBroker:
         return positions
 
     async def subscribe(self, subscription: Subscription) -> MemoryReceiver:
+        refuse_options(subscription)
         bus = self._bus
         with bus.lock:
             for channel in subscription.channels:

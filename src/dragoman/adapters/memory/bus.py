@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from dragoman.adapters.memory.clock import Clock
 from dragoman.adapters.memory.group import Group
 from dragoman.adapters.memory.partition import Partition
 from dragoman.adapters.memory.share import Share
 from dragoman.core.channel import Channel
+from dragoman.core.clock import Clock
 from dragoman.core.errors import ChannelNotFound, ConfigurationError
 from dragoman.core.message import Message, Position
 from dragoman.core.partitioning import STICKY_RUN, partition_of

@@ -1,4 +1,4 @@
-"""Time for the memory broker: the machine's, or one that a test moves by hand."""
+"""Time: the machine's, or one that a test moves by hand."""
 
 from __future__ import annotations
 
