@@ -7,6 +7,7 @@ At least once: a task that Spark tries again sends again. Each message carries a
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from dragoman.pipeline.proposal import avro_schema_of
 from dragoman.pipeline.refused import refused_rows, refused_schema
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.tables import DataFile, open_table
-from dragoman.pipeline.tables.writing import FileWriter, Place
+from dragoman.pipeline.tables.writing import FileWriter, Place, place_in
 from dragoman.pipeline.types import arrow_schema
 
 MESSAGE_ID = "message-id"
@@ -117,8 +118,7 @@ def _quarantine(options: PublishOptions, columns: Any) -> Place | None:
     if options.on_invalid != "quarantine":
         return None
     table = open_table(options.table_format, options.quarantine, _table_name(options))
-    schema = table.prepare(refused_schema(columns), ())
-    return Place(table.folder, table.data_folder, schema.serialize().to_pybytes())
+    return place_in(table, table.prepare(refused_schema(columns), ()))
 
 
 def _table_name(options: PublishOptions) -> str:
@@ -231,11 +231,14 @@ def parse_publish_options(given: Mapping[str, str], registry: RegistryAccess, br
         "application": "application",
     }
     values: dict[str, Any] = {}
+    given = dict(given)
+    checkpoint = given.pop("checkpointlocation", "")
+    if checkpoint:
+        # A stream that goes on has its checkpoint, so its messages keep their ids.
+        values["application"] = f"stream-{hashlib.sha256(checkpoint.encode()).hexdigest()[:16]}"
     for name, value in given.items():
         if name.lower() not in names:
-            shown = (
-                "application, autoRegister, broker, channel, contract, key, onInvalid, quarantine, registry"
-            )
+            shown = "application, autoRegister, broker, channel, contract, key, onInvalid, quarantine"
             raise ConfigurationError(
                 f"Publishing has no option {name}.",
                 code="configuration.option",

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError, Conflict
@@ -19,8 +17,7 @@ from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from dragoman.pipeline.sink import FORMAT, SinkPlan, TableSink
 from dragoman.pipeline.state import State
 from dragoman.pipeline.tables import Table, open_table
-from dragoman.pipeline.tables.table import STAGING
-from dragoman.pipeline.tables.writing import Place
+from dragoman.pipeline.tables.writing import place_in
 from dragoman.pipeline.types import arrow_schema
 
 STATE_FOLDER = "_dragoman"
@@ -88,6 +85,20 @@ class Pipeline:
             query.stop()
         self._held.close()
 
+    @staticmethod
+    def flows_below(to: str, checkpoint: str = "") -> list[tuple[State, Flow, str]]:
+        """The flows that have written below a folder, each with its state and table format."""
+        base = Path(checkpoint) if checkpoint else Path(to, STATE_FOLDER)
+        found: list[tuple[State, Flow, str]] = []
+        for settings in sorted(base.absolute().glob("*/flow.json")):
+            state = State(settings.parent)
+            stored = state.remembered()
+            table_format = stored.pop("format")
+            lists = {name: tuple(stored[name]) for name in ("merge_by", "partition_by")}
+            options = tuple((name, value) for name, value in stored.pop("options"))
+            found.append((state, Flow(**{**stored, **lists}, options=options), table_format))
+        return found
+
     def run(self, *, once: bool = False, watch: Callable[[Progress], None] | None = None) -> None:
         """Start every flow and wait: with ``once`` until all that is there now is in the tables."""
         queries = [self.start(flow, once=once) for flow in self.flows]
@@ -108,6 +119,7 @@ class Pipeline:
         self.spark.dataSource.register(TableSink)
         frame = self._source(flow)
         plan = self._plan(flow, frame)
+        self.state(flow).remember({**asdict(flow), "table": flow.table_name, "format": self.table_format})
         writer = (
             frame.writeStream.format(FORMAT)
             .queryName(self.application(flow))
@@ -159,11 +171,9 @@ class Pipeline:
             "_key" if key == MESSAGE_KEY and key not in columns else key for key in flow.merge_by
         )
         _require(columns, (*merge_by, *flow.partition_by), flow)
-        schema = table.prepare(arrow_schema(frame.select(*columns).schema), flow.partition_by)
-        quarantine.prepare(QUARANTINE_SCHEMA, ())
+        layout = table.prepare(arrow_schema(frame.select(*columns).schema), flow.partition_by)
+        kept = quarantine.prepare(QUARANTINE_SCHEMA, ())
         self._refuse_lost_checkpoint(flow, table)
-        if merge_by:
-            schema = schema.append(pa.field("_deleted", pa.bool_()))
         return SinkPlan(
             self.application(flow),
             self.table_format,
@@ -171,14 +181,8 @@ class Pipeline:
             flow.table_name,
             quarantine.name,
             str(self.state(flow).folder),
-            Place(
-                table.folder,
-                STAGING if merge_by else table.data_folder,
-                schema.serialize().to_pybytes(),
-                flow.partition_by,
-                table.keeps_partition_columns or bool(merge_by),
-            ),
-            Place(quarantine.folder, quarantine.data_folder, QUARANTINE_SCHEMA.serialize().to_pybytes()),
+            place_in(table, layout, flow.partition_by, merging=bool(merge_by)),
+            place_in(quarantine, kept),
             merge_by,
         )
 

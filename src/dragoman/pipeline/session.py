@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.core.errors import ConfigurationError
+from dragoman.pipeline.faults import spark_faults
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -22,7 +22,6 @@ DEFAULTS = {
 
 def session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Any:
     """The running session, or a new one. Workers use this interpreter, or the one of ``PYSPARK_PYTHON``."""
-    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -31,11 +30,5 @@ def session(master: str | None = None, settings: Mapping[str, str] | None = None
         builder = builder.master(master or "local[*]")
     for name, value in {**DEFAULTS, **(settings or {})}.items():
         builder = builder.config(name, value)
-    try:
+    with spark_faults():
         return builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        raise ConfigurationError(
-            "Spark could not be started.",
-            code="pipeline.spark",
-            next="It needs Java 17 or later: install a JDK and set JAVA_HOME.",
-        ) from error

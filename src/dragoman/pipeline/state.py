@@ -78,6 +78,17 @@ class State:
         with self.events.open("a") as log:
             log.write(json.dumps(event) + "\n")
 
+    def remember(self, settings: dict[str, Any]) -> None:
+        """What the pipeline was told, for those who look after its tables later."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        partial = self.folder / "flow.json.new"
+        partial.write_text(json.dumps(settings, indent=2))
+        partial.replace(self.folder / "flow.json")
+
+    def remembered(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "flow.json").read_text())
+        return found
+
     def started(self) -> bool:
         """Whether Spark has begun a batch with this checkpoint."""
         offsets = self.checkpoint / "offsets"

@@ -5,10 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.pipeline.source.channels import V1, V2, V3, Place, loan, loans, payload
 
+from dragoman.core.errors import BrokerError, ConfigurationError, DecodeError
 from dragoman.core.message import Message
+from dragoman.pipeline.options import parse_options
+from dragoman.pipeline.ranges import refuse_lost
+from dragoman.pipeline.reading import Range
+from dragoman.pipeline.source import DragomanSource
 from dragoman.schema.framing import frame
-from tests.pipeline.source.channels import V1, V2, V3, Place, loans, payload
 
 
 @pytest.fixture
@@ -34,13 +39,16 @@ def mixed(place: Place) -> Place:
     return place
 
 
-def rows(spark: Any, place: Place, **options: object) -> list[Any]:
-    frame_ = spark.read.format("dragoman").options(**place.options(**options)).load()
-    return sorted(frame_.collect(), key=lambda row: (row["_meta"]["partition"], row["_meta"]["offset"]))
+def rows(place: Place, **options: object) -> list[dict[str, Any]]:
+    """What Spark would be given, read in this process."""
+    source = DragomanSource(place.options(**options))
+    reader = source.reader(source.schema())
+    found = [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+    return sorted(found, key=lambda row: (row["_meta"]["partition"], row["_meta"]["offset"]))
 
 
-def test_mixed_versions_are_read_as_the_latest(spark: Any, mixed: Place) -> None:
-    found = rows(spark, mixed)
+def test_mixed_versions_are_read_as_the_latest(mixed: Place) -> None:
+    found = rows(mixed)
 
     assert [row["id"] for row in found] == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
     assert [row["amount"] for row in found[:5]] == [0.0, 10.0, 20.0, 30.0, 40.0]
@@ -52,10 +60,8 @@ def test_mixed_versions_are_read_as_the_latest(spark: Any, mixed: Place) -> None
     assert [row["_meta"]["offset"] for row in found[:5]] == [0, 1, 2, 3, 4]
 
 
-def test_an_older_reader_version_drops_fields_and_rejects_what_it_cannot_read(
-    spark: Any, mixed: Place
-) -> None:
-    found = rows(spark, mixed, version=2)
+def test_an_older_reader_version_drops_fields_and_rejects_what_it_cannot_read(mixed: Place) -> None:
+    found = rows(mixed, version=2)
 
     codes = [row["_error"]["code"] if row["_error"] else None for row in found[:5]]
     assert codes == [None, None, "message.decode.incompatible", None, None]
@@ -63,49 +69,37 @@ def test_an_older_reader_version_drops_fields_and_rejects_what_it_cannot_read(
     assert found[2]["_frame"] is not None and found[2]["_error"]["path"] == "amount"
 
 
-def test_the_writers_own_versions_can_be_kept_whole(spark: Any, mixed: Place) -> None:
-    found = rows(spark, mixed, version="writer", whole="json")
+def test_the_writers_own_versions_can_be_kept_whole(mixed: Place) -> None:
+    found = rows(mixed, version="writer", whole="json")
 
     assert json.loads(found[2]["value"]) == {"id": 2, "amount": 20.0, "note": "x", "term": 36}
     assert json.loads(found[0]["value"]) == {"id": 0, "amount": 0}
 
 
-def test_the_writers_own_versions_are_variants_by_default(spark: Any, mixed: Place) -> None:
-    frame_ = spark.read.format("dragoman").options(**mixed.options(version="writer")).load()
-
-    terms = (
-        frame_.selectExpr("variant_get(value, '$.term', 'int') AS term").where("term IS NOT NULL").collect()
-    )
-
-    assert [row["term"] for row in terms] == [36, 36]
-
-
-def test_raw_gives_frames(spark: Any, mixed: Place) -> None:
-    found = rows(spark, mixed, mode="raw", partitions="1")
+def test_raw_gives_frames(mixed: Place) -> None:
+    found = rows(mixed, mode="raw", partitions="1")
 
     assert len(found) == 5
     assert bytes(found[0]["frame"])[5:] == payload(V1, {"id": 100, "amount": 1000})
     assert found[0]["schema_id"] == found[0]["_meta"]["schema_id"]
 
 
-def test_offsets_and_times_bound_what_is_read(spark: Any, mixed: Place) -> None:
-    between = rows(
-        spark, mixed, startingOffsets='{"loans": {"0": 1, "1": 5}}', endingOffsets='{"0": 3, "1": -1}'
-    )
-    past = rows(spark, mixed, endingOffsets="2001-01-01T00:00:00Z")
+def test_offsets_and_times_bound_what_is_read(mixed: Place) -> None:
+    between = rows(mixed, startingOffsets='{"loans": {"0": 1, "1": 5}}', endingOffsets='{"0": 3, "1": -1}')
+    past = rows(mixed, endingOffsets="2001-01-01T00:00:00Z")
 
     assert [row["id"] for row in between] == [1, 2]
     assert past == []
 
 
-def test_more_tasks_than_partitions_read_each_message_once(spark: Any, mixed: Place) -> None:
-    frame_ = spark.read.format("dragoman").options(**mixed.options(minPartitions=6)).load()
+def test_more_tasks_than_partitions_read_each_message_once(mixed: Place) -> None:
+    source = DragomanSource(mixed.options(minPartitions=6))
 
-    assert frame_.rdd.getNumPartitions() >= 6
-    assert sorted(row["id"] for row in frame_.collect()) == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
+    assert len(source.reader(source.schema()).partitions()) >= 6
+    assert [row["id"] for row in rows(mixed, minPartitions=6)] == [0, 1, 2, 3, 4, 100, 101, 102, 103, 104]
 
 
-def test_bad_messages_keep_their_frames_and_reasons_and_harm_no_other(spark: Any, mixed: Place) -> None:
+def test_bad_messages_keep_their_frames_and_reasons_and_harm_no_other(mixed: Place) -> None:
     mixed.publish(
         [
             Message("loans", b"hello world", partition=0),
@@ -124,7 +118,7 @@ def test_bad_messages_keep_their_frames_and_reasons_and_harm_no_other(spark: Any
         ]
     )
 
-    found = rows(spark, mixed, partitions="0")[5:]
+    found = rows(mixed, partitions="0")[5:]
 
     codes = [row["_error"]["code"] if row["_error"] else None for row in found]
     assert codes == [
@@ -144,30 +138,41 @@ def test_bad_messages_keep_their_frames_and_reasons_and_harm_no_other(spark: Any
     assert found[6]["id"] == 9
 
 
-def test_mode_fail_stops_at_the_first_bad_message_and_says_where(spark: Any, mixed: Place) -> None:
+def test_mode_fail_stops_at_the_first_bad_message_and_says_where(mixed: Place) -> None:
     mixed.publish([Message("loans", b"hello world", partition=1)])
 
-    with pytest.raises(Exception, match=r"does not start with a zero byte.*partition 1, offset 5"):
-        rows(spark, mixed, mode="fail")
+    with pytest.raises(DecodeError, match=r"does not start with a zero byte.*partition 1, offset 5"):
+        rows(mixed, mode="fail")
 
 
-def test_unknown_options_are_refused_with_those_allowed(spark: Any, mixed: Place) -> None:
-    with pytest.raises(Exception, match=r"no option chanel\..*startingOffsets"):
-        spark.read.format("dragoman").options(**mixed.options(), chanel="x").load()
+def test_an_empty_channel_gives_no_rows(place: Place) -> None:
+    place.register("loans-value", V1)
+    place.create("loans")
+
+    assert rows(place) == []
 
 
-def test_channels_can_be_a_pattern_if_they_share_a_contract(spark: Any, mixed: Place) -> None:
+def test_channels_with_different_contracts_need_to_be_told_which(mixed: Place) -> None:
+    mixed.register("other-value", loan(amount="string"))
+    mixed.create("other", 1)
+
+    with pytest.raises(ConfigurationError, match="Set the option contract"):
+        rows(mixed, channel="loans, other")
+
+
+def test_messages_no_longer_kept_are_not_passed_over_in_silence(mixed: Place) -> None:
+    kept = {"loans": {0: (3, 5)}}
+    wanted = [Range("loans", 0, 1, 5)]
+
+    with pytest.raises(BrokerError, match="from 1 to 2 are not kept"):
+        refuse_lost(wanted, kept, parse_options(mixed.options()))
+    refuse_lost(wanted, kept, parse_options(mixed.options(failOnDataLoss="false")))
+
+
+def test_channels_can_be_a_pattern_if_they_share_a_contract(mixed: Place) -> None:
     mixed.create("loans.eu", 1)
     mixed.publish([Message("loans.eu", each.payload, partition=0) for each in loans(1, V1, [500])])
 
-    found = rows(spark, mixed, channel="loans*", contract="loans-value")
+    found = rows(mixed, channel="loans*", contract="loans-value")
 
     assert {(row["_meta"]["channel"], row["id"]) for row in found} >= {("loans.eu", 500), ("loans", 100)}
-
-
-def test_the_source_is_found_without_being_registered(spark: Any, mixed: Place) -> None:
-    fresh = spark.newSession()
-
-    found = fresh.read.format("dragoman").options(**mixed.options()).load()
-
-    assert found.count() == 10

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dragoman.core.errors import ConfigurationError, IncompatibleSchema, Unsupported
+from dragoman.core.errors import ConfigurationError, Unsupported
 from dragoman.pipeline.tables import TABLE_FORMATS, Table, open_table
-from dragoman.pipeline.tables.table import STAGING, DataFile
-from dragoman.pipeline.tables.writing import FileWriter, Place
+from dragoman.pipeline.tables.table import DataFile, Layout
+from dragoman.pipeline.tables.writing import FileWriter, place_in
 
 META = pa.struct([("partition", pa.int64()), ("offset", pa.int64())])
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_meta", META)])
@@ -40,12 +40,9 @@ def rows(*values: tuple[int, str | None], start: int = 0) -> Any:
 
 
 def written(
-    table: Table, schema: Any, *batches: Any, by: tuple[str, ...] = (), staged: bool = False
+    table: Table, layout: Layout, *batches: Any, by: tuple[str, ...] = (), merging: bool = False
 ) -> tuple[DataFile, ...]:
-    subfolder = STAGING if staged else table.data_folder
-    keep = table.keeps_partition_columns or staged
-    place = Place(table.folder, subfolder, schema.serialize().to_pybytes(), by, keep)
-    with FileWriter(place) as writer:
+    with FileWriter(place_in(table, layout, by, merging=merging)) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.finish()
@@ -137,11 +134,17 @@ def test_promoted_columns_keep_older_rows(table: Table) -> None:
     assert found == {1: (7, 0.5), 2: (2**40, 0.1)}
 
 
-def test_a_type_that_cannot_be_held_is_refused_with_the_column(table: Table) -> None:
-    table.prepare(SCHEMA, ())
-    with pytest.raises(IncompatibleSchema) as caught:
-        table.prepare(pa.schema([("id", pa.bool_()), ("name", pa.string()), ("_meta", META)]), ())
-    assert caught.value.where["column"] == "id"
+def test_a_type_that_cannot_be_held_gets_a_column_of_its_own(table: Table) -> None:
+    table.append(written(table, table.prepare(SCHEMA, ()), rows((1, "a"))), "app", 0)
+    changed = pa.schema([("id", pa.int64()), ("name", pa.float64()), ("_meta", META)])
+    for number in (1, 2):
+        layout = table.prepare(changed, ())
+        assert layout.renamed == (("name", "name_2"),)
+        meta = rows((2, ""), start=number).column(2)
+        batch = pa.record_batch([pa.array([number + 1]), pa.array([0.5]), meta], schema=changed)
+        table.append(written(table, layout, batch), "app", number)
+    found = {row["id"]: (row["name"], row["name_2"]) for row in table.read().to_pylist()}
+    assert found == {1: ("a", None), 2: (None, 0.5), 3: (None, 0.5)}
 
 
 def test_rows_are_partitioned_by_columns(table: Table) -> None:
@@ -183,10 +186,10 @@ def test_types_survive_the_table(table: Table) -> None:
 
 def upserted(table: Table, batch_number: int, *values: tuple[int, str | None], start: int = 0) -> None:
     """A name of None removes the row."""
-    schema = table.prepare(SCHEMA, ()).append(pa.field("_deleted", pa.bool_()))
+    layout = table.prepare(SCHEMA, ())
     batch = rows(*values, start=start)
     batch = batch.append_column("_deleted", pa.array([value[1] is None for value in values]))
-    table.upsert(written(table, schema, batch, staged=True), ("id",), "app", batch_number)
+    table.upsert(written(table, layout, batch, merging=True), ("id",), "app", batch_number)
 
 
 def test_the_latest_row_of_each_key_is_kept(merging: Table) -> None:

@@ -13,9 +13,9 @@ import deltalake
 import pyarrow as pa
 from deltalake.transaction import AddAction
 
-from dragoman.pipeline.tables.evolution import merged
+from dragoman.pipeline.tables.evolution import evolved
 from dragoman.pipeline.tables.latest import latest_rows
-from dragoman.pipeline.tables.table import DataFile
+from dragoman.pipeline.tables.table import DataFile, Layout
 
 
 class DeltaTable:
@@ -32,7 +32,7 @@ class DeltaTable:
     def exists(self) -> bool:
         return bool(deltalake.DeltaTable.is_deltatable(self.folder))
 
-    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Any:
+    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Layout:
         wanted = pa.schema([pa.field(field.name, _wide(field.type)) for field in schema])
         if not self.exists():
             deltalake.DeltaTable.create(
@@ -42,13 +42,13 @@ class DeltaTable:
                 partition_by=list(partition_by),
                 configuration={"delta.logRetentionDuration": "interval 7 days"},
             )
-            return wanted
+            return Layout(wanted)
         table = self._open()
         existing = _arrow(table)
-        target = merged(existing, wanted, self.name)
-        if not target.equals(existing):
-            table.alter.add_columns(deltalake.Schema.from_arrow(target).fields)
-        return target
+        layout = evolved(existing, wanted)
+        if not layout.schema.equals(existing):
+            table.alter.add_columns(deltalake.Schema.from_arrow(layout.schema).fields)
+        return layout
 
     def last_batch(self, application: str) -> int:
         version = self._open().transaction_version(application)

@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
 
-from dragoman.core.errors import IncompatibleSchema
+from dragoman.pipeline.tables.table import Layout
 
 
-def merged(existing: Any, wanted: Any, table: str) -> Any:
-    """The existing columns in their order, widened where wanted, then the new ones."""
-    fields = [
-        _field(field, wanted.field(field.name), table, field.name)
-        if wanted.get_field_index(field.name) >= 0
-        else field
-        for field in existing
-    ]
-    known = set(existing.names)
-    return pa.schema([*fields, *(field for field in wanted if field.name not in known)])
+def evolved(existing: Any, wanted: Any) -> Layout:
+    """The existing columns in their order, widened where wanted, then the new ones.
+
+    A column whose type changed in a way that no table format can hold, such as from whole numbers to
+    fractions, stays as it is, and the new values get a column of their own beside it: ``amount_2``.
+    """
+    columns = {field.name: field.type for field in existing}
+    renamed: list[tuple[str, str]] = []
+    for field in wanted:
+        name, kind = _place(columns, field.name, field.type)
+        columns[name] = kind
+        if name != field.name:
+            renamed.append((field.name, name))
+    return Layout(pa.schema([pa.field(name, kind) for name, kind in columns.items()]), tuple(renamed))
 
 
-def _field(old: Any, new: Any, table: str, path: str) -> Any:
-    return pa.field(old.name, _type(old.type, new.type, table, path), nullable=True)
+def _place(columns: dict[str, Any], name: str, kind: Any) -> tuple[str, Any]:
+    """The first column, of this name or numbered, that can take values of the type."""
+    for candidate in chain((name,), (f"{name}_{number}" for number in count(2))):
+        if candidate not in columns:
+            return candidate, kind
+        joint = _joint(columns[candidate], kind)
+        if joint is not None:
+            return candidate, joint
+    raise AssertionError("there is always one more number")
 
 
-def _type(old: Any, new: Any, table: str, path: str) -> Any:
+def _joint(old: Any, new: Any) -> Any | None:
+    """A type that holds values of both, ``None`` if a table cannot get from one to the other."""
     if old.equals(new):
         return old
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        before, after = pa.schema(list(old)), pa.schema(list(new))
-        return pa.struct(list(merged(before, after, table)))
+        return _joint_struct(old, new)
     if _is_list(old) and _is_list(new):
-        return pa.list_(_type(old.value_type, new.value_type, table, f"{path}[]"))
+        inner = _joint(old.value_type, new.value_type)
+        return None if inner is None else pa.list_(inner)
     if pa.types.is_map(old) and pa.types.is_map(new):
-        return pa.map_(old.key_type, _type(old.item_type, new.item_type, table, f"{path}{{}}"))
+        inner = _joint(old.item_type, new.item_type)
+        return None if inner is None else pa.map_(old.key_type, inner)
     if _widens(old, new):
         return new
-    if _widens(new, old) or _same_kind(old, new):
-        return old
-    raise IncompatibleSchema(
-        f"The column is {old} in the table and {new} in the contract's version.",
-        code="schema.incompatible.table",
-        next="Read another version, or write to a new table.",
-        table=table,
-        column=path,
-    )
+    return old if _widens(new, old) or _same_kind(old, new) else None
+
+
+def _joint_struct(old: Any, new: Any) -> Any | None:
+    fields = {field.name: field.type for field in old}
+    for field in new:
+        joint = _joint(fields[field.name], field.type) if field.name in fields else field.type
+        if joint is None:
+            return None
+        fields[field.name] = joint
+    return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
 
 
 def _widens(old: Any, new: Any) -> bool:

@@ -13,9 +13,9 @@ from pyiceberg.expressions import AlwaysFalse, And, EqualTo, In, IsNull, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from dragoman.core.errors import BrokerUnavailable
-from dragoman.pipeline.tables.evolution import merged
+from dragoman.pipeline.tables.evolution import evolved
 from dragoman.pipeline.tables.latest import latest_rows
-from dragoman.pipeline.tables.table import DataFile
+from dragoman.pipeline.tables.table import DataFile, Layout
 
 NAMESPACE = "dragoman"
 _TRIES = 10
@@ -39,15 +39,16 @@ class IcebergTable:
     def exists(self) -> bool:
         return bool(self._catalog.table_exists(self._identifier))
 
-    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Any:
+    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Layout:
         if not self.exists():
             self._create(schema, partition_by)
         table = self._open()
-        target = merged(self._arrow(table), schema, self.name)
-        if not target.equals(self._arrow(table)):
+        existing = self._arrow(table)
+        layout = evolved(existing, schema)
+        if not layout.schema.equals(existing):
             with table.update_schema() as update:
-                update.union_by_name(target)
-        return self._arrow(self._open())
+                update.union_by_name(layout.schema)
+        return Layout(self._arrow(self._open()), layout.renamed)
 
     def _create(self, schema: Any, partition_by: Sequence[str]) -> None:
         self._catalog.create_namespace_if_not_exists(NAMESPACE)

@@ -18,8 +18,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from dragoman.core.errors import Unsupported
-from dragoman.pipeline.tables.evolution import merged
-from dragoman.pipeline.tables.table import STAGING, DataFile
+from dragoman.pipeline.tables.evolution import evolved
+from dragoman.pipeline.tables.table import STAGING, DataFile, Layout
 
 _STATE = "_dragoman"
 
@@ -36,15 +36,15 @@ class ParquetTable:
     def exists(self) -> bool:
         return self._schema_file.exists()
 
-    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Any:
+    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Layout:
         self._state.mkdir(parents=True, exist_ok=True)
-        wanted = pa.schema([pa.field(field.name, field.type) for field in schema])
+        layout = Layout(pa.schema([pa.field(field.name, field.type) for field in schema]))
         if self.exists():
-            wanted = merged(pq.read_schema(self._schema_file).remove_metadata(), wanted, self.name)
+            layout = evolved(pq.read_schema(self._schema_file).remove_metadata(), layout.schema)
         partial = self._schema_file.with_suffix(".new")
-        pq.write_metadata(wanted, partial)
+        pq.write_metadata(layout.schema, partial)
         partial.replace(self._schema_file)
-        return wanted
+        return layout
 
     def last_batch(self, application: str) -> int:
         file = self._state / f"{application}.batch"

@@ -20,6 +20,14 @@ class DataFile:
     partition: tuple[tuple[str, str | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The schema that data files must have, and which columns have another name in it."""
+
+    schema: Any
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
 class Table(Protocol):
     """One table. A commit is atomic, and done once for each (application, batch) however often it is tried.
 
@@ -35,11 +43,10 @@ class Table(Protocol):
 
     def exists(self) -> bool: ...
 
-    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Any:
+    def prepare(self, schema: Any, partition_by: Sequence[str]) -> Layout:
         """Create the table, or add what the Arrow ``schema`` has and the table lacks, without rewriting.
 
-        Gives the schema that data files must have: columns that the contract dropped stay, as nulls.
-        Raises ``IncompatibleSchema`` when a column's type changed in a way that the format cannot hold.
+        Columns that the contract dropped stay, and are null in new rows.
         """
 
     def last_batch(self, application: str) -> int:

@@ -14,20 +14,36 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dragoman.pipeline.tables.fitting import fit
-from dragoman.pipeline.tables.table import DataFile
+from dragoman.pipeline.tables.table import STAGING, DataFile, Layout, Table
 
 Values = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and how rows are written: all that travels to a worker."""
+    """Where and how rows are written: all that travels to a worker. ``schema`` is Arrow's, as bytes."""
 
     folder: str
     subfolder: str
     schema: bytes
+    renamed: tuple[tuple[str, str], ...] = ()
     partition_by: tuple[str, ...] = ()
     keep_partition: bool = True
+
+
+def place_in(
+    table: Table, layout: Layout, partition_by: tuple[str, ...] = (), *, merging: bool = False
+) -> Place:
+    """Where rows for a table are written; those that are to be merged are staged out of sight, whole."""
+    schema = layout.schema.append(pa.field("_deleted", pa.bool_())) if merging else layout.schema
+    return Place(
+        table.folder,
+        STAGING if merging else table.data_folder,
+        schema.serialize().to_pybytes(),
+        layout.renamed,
+        partition_by,
+        table.keeps_partition_columns or merging,
+    )
 
 
 class FileWriter:
@@ -54,6 +70,9 @@ class FileWriter:
         if not batch.num_rows:
             return
         self.rows += batch.num_rows
+        renamed = dict(self._place.renamed)
+        if renamed:
+            batch = batch.rename_columns([renamed.get(name, name) for name in batch.schema.names])
         fitted = fit(batch, self._schema)
         for values, rows in self._split(fitted):
             self._writer(values).write_batch(rows.select(self._file_schema.names))

@@ -1,0 +1,115 @@
+"""A channel's history replayed into a table or another channel, upcast to one version, and resumable."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.core.broker import Broker
+from dragoman.core.defaults import default_broker, default_registry
+from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.core.registry import VersionNumber
+from dragoman.pipeline.events import Progress, read_events
+from dragoman.pipeline.faults import spark_faults
+from dragoman.pipeline.install import install
+from dragoman.pipeline.running import Flow, Pipeline
+from dragoman.registry import connect
+from dragoman.schema.naming import Naming
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """``start`` and ``end`` are offsets or times as the source takes them. The same name goes on."""
+
+    spark: Any
+    channel: str
+    version: str = "latest"
+    start: str = "earliest"
+    end: str = "latest"
+    name: str = "backfill"
+    broker: str = field(default_factory=default_broker)
+    registry: str = field(default_factory=default_registry)
+
+    def to_table(self, folder: str, table_format: str = "delta") -> Progress:
+        """Into the channel's table, exactly once."""
+        options = () if self.end == "latest" else (("endingOffsets", self.end),)
+        flow = Flow(self.channel, version=self.version, starting_offsets=self.start, options=options)
+        pipeline = Pipeline(
+            self.spark,
+            [flow],
+            folder,
+            broker=self.broker,
+            registry=self.registry,
+            table_format=table_format,
+            name=self.name,
+        )
+        with pipeline:
+            pipeline.run(once=True)
+            return read_events(pipeline.state(flow).events, pipeline.application(flow))
+
+    def to_channel(self, target: str, state: Path) -> Progress:
+        """Into another channel, at least once with stable ids; what cannot be read is kept as files."""
+        install(self.spark)
+        asyncio.run(self._prepare(target))
+        folder = state.absolute() / f"{self.name}-{self.channel}-{target}"
+        options = {
+            "broker": self.broker,
+            "registry": self.registry,
+            "channel": self.channel,
+            "version": self.version,
+            "startingOffsets": self.start,
+        }
+        if self.end != "latest":
+            options["endingOffsets"] = self.end
+        frame = self.spark.readStream.format("dragoman").options(**options).load()
+        columns = [name for name in frame.columns if name not in ("_meta", "_error", "_frame")]
+        counts = [0, 0]
+
+        def publish(batch: Any, number: int) -> None:
+            batch.persist()
+            rejected = batch.where("_error IS NOT NULL").select("_meta", "_error", "_frame")
+            rejected.write.mode("overwrite").parquet(str(folder / "quarantine" / f"batch={number}"))
+            good = (
+                batch.where("_error IS NULL").select("_meta.key", *columns).withColumnRenamed("key", "_key")
+            )
+            self._publish(good, target, number)
+            counts[0] += good.count()
+            counts[1] += rejected.count()
+            batch.unpersist()
+
+        with spark_faults():
+            query = (
+                frame.writeStream.foreachBatch(publish)
+                .option("checkpointLocation", str(folder / "checkpoint"))
+                .trigger(availableNow=True)
+                .start()
+            )
+            query.awaitTermination()
+        return Progress(self.name, query.lastProgress["batchId"] if query.lastProgress else -1,
+                        sum(counts), counts[0], counts[1], 0.0, 0)  # fmt: skip
+
+    async def _prepare(self, target: str) -> None:
+        """The target gets the contract's version that rows are read as, and is made if it is missing."""
+        registry = connect(self.registry)
+        broker: Broker = load(BROKERS, scheme_of(self.broker))(self.broker)
+        await broker.connect()
+        try:
+            number: VersionNumber = int(self.version) if self.version.isdecimal() else "latest"
+            found = await registry.version(Naming.CHANNEL.for_value(self.channel, ""), number)
+            await registry.register(Naming.CHANNEL.for_value(target, ""), found.schema)
+            await broker.create(replace(await broker.describe(self.channel), name=target))
+        finally:
+            await broker.close()
+            await registry.close()
+
+    def _publish(self, good: Any, target: str, number: int) -> None:
+        options = {
+            "broker": self.broker,
+            "registry": self.registry,
+            "channel": target,
+            "key": "_key",
+            "application": f"{self.name}-{self.channel}-{number}",
+        }
+        good.write.format("dragoman").mode("append").options(**options).save()

@@ -1,0 +1,92 @@
+"""DataFrames published under a contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import Row
+from tests.pipeline.source.channels import V2, Place
+
+from dragoman.pipeline.faults import translated
+from dragoman.pipeline.tables import open_table
+
+
+def publish(frame: Any, place: Place, channel: str = "loans", **options: str) -> None:
+    frame.write.format("dragoman").mode("append").options(**place.options(channel), **options).save()
+
+
+def loans_of(spark: Any, place: Place, channel: str) -> list[Any]:
+    return list(spark.read.format("dragoman").options(**place.options(channel)).load().collect())
+
+
+@pytest.fixture
+def empty(place: Place) -> Place:
+    place.register("offers-value", V2)
+    place.create("offers")
+    return place
+
+
+def test_rows_become_messages_with_key_and_stable_ids(spark: Any, empty: Place) -> None:
+    rows = [Row(id=number, amount=number * 10, note=None if number % 2 else "even") for number in range(50)]
+    frame = spark.createDataFrame(rows, "id long, amount long, note string").coalesce(1)
+    publish(frame, empty, "offers", key="id", application="job")
+    found = loans_of(spark, empty, "offers")
+    assert sorted((row.id, row.amount, row.note) for row in found) == [
+        (number, number * 10, None if number % 2 else "even") for number in range(50)
+    ]
+    assert {bytes(row["_meta"].key) for row in found} == {str(number).encode() for number in range(50)}
+    sent = {header.value.decode() for row in found for header in row["_meta"].headers}
+    assert sent == {f"job/0/0/{number}" for number in range(50)}
+
+
+def test_columns_that_do_not_fit_are_refused_before_anything_is_sent(spark: Any, empty: Place) -> None:
+    frame = spark.createDataFrame([("x", 1)], "id string, amount long")
+    with pytest.raises(PySparkException) as caught:
+        publish(frame, empty, "offers")
+    error = translated(str(caught.value))
+    assert "do not fit the contract" in error.what
+    assert loans_of(spark, empty, "offers") == []
+
+
+def test_rows_that_do_not_fit_are_kept_with_the_reason(spark: Any, empty: Place) -> None:
+    frame = spark.createDataFrame([(1, 10), (None, 20), (3, 30)], "id long, amount long").coalesce(1)
+    folder = str(empty.folder / "refused")
+    publish(frame, empty, "offers", onInvalid="quarantine", quarantine=folder)
+    assert sorted(row.id for row in loans_of(spark, empty, "offers")) == [1, 3]
+    (kept,) = open_table("delta", folder, "offers_refused").read().to_pylist()
+    assert (kept["amount"], kept["_code"]) == (20, "message.encode.null")
+
+
+def test_a_contract_is_registered_from_the_columns_when_asked(spark: Any, place: Place) -> None:
+    place.create("fresh")
+    frame = spark.createDataFrame([(1, "a", [1, 2])], "id long, name string, scores array<long>")
+    publish(frame, place, "fresh", autoRegister="true")
+    (row,) = loans_of(spark, place, "fresh")
+    assert (row.id, row.name, row.scores) == (1, "a", [1, 2])
+
+
+def test_a_stream_is_published_and_goes_on_where_it_was(spark: Any, empty: Place) -> None:
+    def once() -> None:
+        source = spark.readStream.format("dragoman").options(**empty.options("loans")).load()
+        good = source.where("_error IS NULL").select("id", "amount", "note")
+        query = (
+            good.writeStream.format("dragoman")
+            .options(**empty.options("offers"))
+            .option("checkpointLocation", str(empty.folder / "published"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    once()
+    assert len(loans_of(spark, empty, "offers")) == 30
+    once()
+    assert len(loans_of(spark, empty, "offers")) == 30
+
+
+def test_an_unknown_option_is_refused_with_those_that_exist(spark: Any, empty: Place) -> None:
+    frame = spark.createDataFrame([(1, 10)], "id long, amount long")
+    with pytest.raises(PySparkException, match="autoRegister"):
+        publish(frame, empty, "offers", colour="blue")
