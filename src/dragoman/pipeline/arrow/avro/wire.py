@@ -136,7 +136,7 @@ def array(items: Wire, empty_items: bool) -> Wire:
 
 def map_of(values: Wire) -> Wire:
     type, reader = pa.map_(pa.binary(), values.type), rows.map_reader(values.read)
-    if values.schema is None:
+    if values.schema in (None, "null"):
         return Wire(type, reader)
     restore = None
     if values.restore is not None:
