@@ -21,7 +21,7 @@ from dragoman.core.errors import (
     InvalidSchema,
 )
 from dragoman.core.loading import FORMATS, load
-from dragoman.formats.protobuf import Kind, Oneof, ProtobufFormat, Tag
+from dragoman.formats.protobuf import Kind, Oneof, ProtobufFormat, Tag, record_class
 from dragoman.schema.markers import Int, Length, Min, Unit, decimal, fixed, timestamp
 from dragoman.schema.records import record
 
@@ -344,6 +344,24 @@ def test_classes_that_protobuf_cannot_hold_are_refused_with_the_field() -> None:
         with pytest.raises(InvalidSchema) as caught:
             FORMAT.schema_of(cls)
         assert caught.value.where["field"] == "x"
+
+
+def test_a_contract_becomes_a_class_and_the_class_the_same_contract() -> None:
+    schema = FORMAT.parse(
+        """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+        message Order {
+          message Line { string sku = 1; sint32 n = 7; enum K { A = 0; B = 5; } K k = 2; }
+          int64 id = 1; optional string note = 3; repeated Line lines = 4; map<string, Line> by = 5;
+          google.protobuf.Timestamp at = 6; oneof pay { string card = 10; fixed64 cash = 11; }
+          Order parent = 12; Color color = 20; float from = 21; Item item = 26; }
+        enum Color { RED = 0; BLUE = 3; }
+        message Item { double d = 1; int32 i = 2; }"""
+    )
+    cls: Any = record_class(schema)
+    assert FORMAT.parse(FORMAT.schema_of(cls)).fingerprint == schema.fingerprint
+    codec = FORMAT.codec(schema, cls=cls)
+    made = cls(id=1, note="", from_=1.5, cash=7, at=datetime(2024, 1, 1, tzinfo=UTC))
+    assert codec.decode(codec.encode(made)) == made
 
 
 def test_oneofs_and_kinds_can_be_written_out() -> None:

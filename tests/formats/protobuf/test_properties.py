@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.protobuf.strategies import Proto, pairs, protos, values
 
-from dragoman.core.errors import DecodeError, IncompatibleSchema, MessageError
+from dragoman.core.errors import DecodeError, IncompatibleSchema, InvalidSchema, MessageError
 from dragoman.core.format import Policy
-from dragoman.formats.protobuf import ProtobufFormat
+from dragoman.formats.protobuf import ProtobufFormat, record_class
 from dragoman.formats.protobuf.indexes import decode_indexes, encode_indexes
 
 FORMAT = ProtobufFormat()
@@ -38,6 +38,20 @@ def test_what_is_encoded_is_decoded_again(proto: Proto, data: st.DataObject) -> 
     value = data.draw(values(schema.messages[(0,)]))
     payload = codec.encode(value)
     assert codec.decode(payload) == value
+    assert codec.encode(codec.decode(payload)) == payload
+
+
+@SETTINGS
+@given(protos, st.data())
+def test_the_classes_of_a_schema_hold_its_messages(proto: Proto, data: st.DataObject) -> None:
+    schema = FORMAT.parse(proto.text)
+    try:
+        cls = record_class(schema)
+    except InvalidSchema as error:
+        assert "keys" in str(error)
+        return
+    codec = FORMAT.codec(schema, cls=cls)
+    payload = FORMAT.codec(schema).encode(data.draw(values(schema.messages[(0,)])))
     assert codec.encode(codec.decode(payload)) == payload
 
 

@@ -20,10 +20,11 @@ from dragoman.core.errors import (
     IncompatibleSchema,
     InvalidSchema,
 )
+from dragoman.core.format import Policy
 from dragoman.core.loading import FORMATS, load
-from dragoman.formats.thrift import Id, Kind, ThriftFormat
+from dragoman.formats.thrift import Id, Kind, ThriftFormat, record_class
 from dragoman.schema.markers import Aliases, Int, Length, Min, Unit, decimal, fixed, timestamp
-from dragoman.schema.records import record
+from dragoman.schema.records import describe, record
 
 FORMAT = ThriftFormat()
 BINARY = '(dragoman.protocol = "binary")'
@@ -328,3 +329,28 @@ def test_keys_that_no_dict_can_have_are_refused_by_the_codec_alone() -> None:
     schema = FORMAT.parse("struct A { 1: map<list<i32>, i32> m }")
     with pytest.raises(IncompatibleSchema, match="'m'"):
         FORMAT.codec(schema)
+
+
+def test_a_contract_becomes_a_class_and_the_class_the_same_root() -> None:
+    schema = FORMAT.parse(
+        """namespace * shop
+        enum Color { RED = 1, BLUE = 3 }
+        struct Item { 1: required string sku, 4: optional i16 n }
+        union OrderPaid { 1: Item as_item, 2: string as_string }
+        struct Order { 1: required i64 id, 3: optional string from, 4: required list<Item> items,
+          7: optional map<string, set<i32>> counts, 8: required Color color, 9: optional Order parent,
+          10: optional OrderPaid paid, 11: optional uuid key }"""
+    )
+    cls: Any = record_class(schema)
+    again = FORMAT.parse(FORMAT.schema_of(cls))
+    assert FORMAT.incompatibilities(schema, again, Policy.EXACT) == ()
+    assert FORMAT.incompatibilities(again, schema, Policy.EXACT) == ()
+    codec = FORMAT.codec(schema, cls=cls)
+    made = cls(id=1, items=[], color=codec_color(cls), from_="x", paid="cash", counts={"a": {1}})
+    assert codec.decode(codec.encode(made)) == made
+
+
+def codec_color(cls: Any) -> Any:
+    """The enum that came with the class."""
+    color = next(each.type for each in describe(cls).fields if each.name == "color")
+    return color.cls.BLUE

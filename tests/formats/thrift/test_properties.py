@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.formats.thrift.strategies import BASES, Thrift, bodies, documents, pairs, struct_values
 
-from dragoman.core.errors import DecodeError, MessageError
+from dragoman.core.errors import DecodeError, InvalidSchema, MessageError
 from dragoman.core.format import Policy
-from dragoman.formats.thrift import Protocol, ThriftFormat, ThriftSchema
+from dragoman.formats.thrift import Protocol, ThriftFormat, ThriftSchema, record_class
 
 FORMAT = ThriftFormat()
 SETTINGS = settings(deadline=None, max_examples=100)
@@ -29,6 +29,21 @@ def test_what_is_encoded_is_decoded_again(document: Thrift, data: st.DataObject)
     value = data.draw(struct_values(schema.root))
     payload = codec.encode(value)
     assert codec.decode(payload) == value
+    assert codec.encode(codec.decode(payload)) == payload
+
+
+@SETTINGS
+@given(documents, st.data())
+def test_the_classes_of_a_schema_hold_its_messages(document: Thrift, data: st.DataObject) -> None:
+    schema = FORMAT.parse(document.text)
+    assert schema.root is not None
+    try:
+        cls = record_class(schema)
+    except InvalidSchema as error:
+        assert "keys" in str(error)
+        return
+    codec = FORMAT.codec(schema, cls=cls)
+    payload = FORMAT.codec(schema).encode(data.draw(struct_values(schema.root)))
     assert codec.encode(codec.decode(payload)) == payload
 
 

@@ -83,14 +83,15 @@ class _File:
         )
         return "\n\n".join([*parts, *("\n".join(body) for body in bodies)]) + "\n"
 
-    def collect(self, type: Type) -> None:
+    def collect(self, root: RecordType) -> None:
         """Give every named type its place, in the order in which they are met."""
-        waiting = [type]
+        met: list[RecordType | EnumType] = []
+        waiting: list[Type] = [root]
         while waiting:
             each = waiting.pop(0)
             if isinstance(each, RecordType | EnumType):
-                if id(each) not in self.paths:
-                    self.place(each)
+                if not any(each is other for other in met):
+                    met.append(each)
                     waiting += (field.type for field in each.fields) if isinstance(each, RecordType) else ()
             elif isinstance(each, ArrayType):
                 waiting.append(each.items)
@@ -98,14 +99,15 @@ class _File:
                 waiting.append(each.values)
             elif isinstance(each, UnionType):
                 waiting += each.branches
+        outer = {each.names.full for each in met if isinstance(each, RecordType)}
+        for each in met:
+            self.place(each, outer)
 
-    def place(self, type: RecordType | EnumType) -> None:
-        outer = type.names.namespace
-        if self.package:
-            outer = (
-                outer.removeprefix(self.package).removeprefix(".") if outer.startswith(self.package) else ""
-            )
-        path = f"{outer}.{type.names.name}" if outer in self.types else type.names.name
+    def place(self, type: RecordType | EnumType, outer: set[str]) -> None:
+        names = type.names
+        path = names.name
+        if names.namespace in outer:
+            path = names.full.removeprefix(self.package + "." if self.package else "")
         if path in self.types:
             raise InvalidSchema(
                 f"Two types are called {path}.", next="Rename one of them, or give it another namespace."
