@@ -287,3 +287,15 @@ def test_a_schema_that_asks_for_endless_steps_is_refused() -> None:
     links = {f"d{each}": twice(each) for each in range(40)}
     with pytest.raises(InvalidSchema, match="hold for one value"):
         FORMAT.parse(json.dumps({"$ref": "#/definitions/d0", "definitions": {**links, "d40": {}}}))
+
+
+def test_what_draft_7_ignores_beside_a_reference_is_not_looked_at() -> None:
+    schema = {
+        "$ref": "#/definitions/a",
+        "properties": {"x": {"$ref": "nowhere"}},
+        "definitions": {"a": {"type": "null"}},
+    }
+    assert valid(schema, None)
+    assert not valid(schema, {})
+    with pytest.raises(InvalidSchema):
+        FORMAT.parse(json.dumps({**schema, "$schema": DRAFT2020}))

@@ -244,6 +244,12 @@ def test_a_foreign_schema_becomes_a_description() -> None:
     assert not again.validator.is_valid({**document, "lines": [{"count": 1}]})
 
 
+@pytest.mark.parametrize("schema", ['{"$ref": "#"}', '{"type": "array", "items": {"$ref": "#"}}'])
+def test_a_schema_of_itself_alone_has_no_class(schema: str) -> None:
+    with pytest.raises(InvalidSchema):
+        describe_schema(FORMAT.parse(schema))
+
+
 @pytest.mark.parametrize(
     "schema", ['{"type":"object","properties":{"a":{}}}', '{"properties":{"a":{"not":{"type":"string"}}}}']
 )

@@ -59,7 +59,7 @@ def judged(old: Any, new: Any, policy: Policy) -> bool:
     return not FORMAT.incompatibilities(reader, writer, policy)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=120, deadline=None, suppress_health_check=QUIET)
 @given(evolutions())
 def test_documents_of_an_exactly_compatible_older_schema_are_read(
     evolution: tuple[Any, Any, list[Any]],
@@ -69,7 +69,7 @@ def test_documents_of_an_exactly_compatible_older_schema_are_read(
         assert unreadable(old, new, samples) == []
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=100, deadline=None, suppress_health_check=QUIET)
 @given(evolutions(holes=False))
 def test_documents_of_a_strictly_compatible_older_schema_are_read_where_its_rules_look(
     evolution: tuple[Any, Any, list[Any]],
@@ -79,7 +79,7 @@ def test_documents_of_a_strictly_compatible_older_schema_are_read_where_its_rule
         assert unreadable(old, new, samples) == []
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
 @given(evolutions())
 def test_what_exact_accepts_strict_accepts_and_lenient_too(evolution: tuple[Any, Any, list[Any]]) -> None:
     old, new, _ = evolution
@@ -89,7 +89,7 @@ def test_what_exact_accepts_strict_accepts_and_lenient_too(evolution: tuple[Any,
         assert judged(old, new, Policy.LENIENT)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
 @given(evolutions())
 def test_a_counter_example_is_valid_for_the_writer_and_unreadable_for_the_reader(
     evolution: tuple[Any, Any, list[Any]],
@@ -102,7 +102,7 @@ def test_a_counter_example_is_valid_for_the_writer_and_unreadable_for_the_reader
             assert unreadable(old, new, [document]) == [document]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=QUIET)
+@settings(max_examples=60, deadline=None, suppress_health_check=QUIET)
 @given(schemas())
 def test_a_schema_is_compatible_with_itself_and_with_its_normal_form(schema: Any) -> None:
     parsed = FORMAT.parse(json.dumps(schema))

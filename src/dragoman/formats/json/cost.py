@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.json.document import pointer
-from dragoman.formats.json.draft import subschemas
+from dragoman.formats.json.draft import Draft, live_subschemas
 from dragoman.formats.json.link import Linked, Place, place_of
 
 MAX_CHAIN = 100
@@ -26,7 +26,8 @@ def check_cost(linked: Linked) -> None:
             place, schema = pending.pop()
             if isinstance(schema, dict):
                 counted.steps(place, 0)
-                pending += [(_under(place, path), inner) for path, inner in subschemas(schema)]
+                inside = live_subschemas(schema, linked.drafts[number])
+                pending += [(_under(place, path), inner) for path, inner in inside]
 
 
 class _Counted:
@@ -48,8 +49,8 @@ class _Counted:
                 pointer=place.pointer or "/",
             )
         self._steps[place] = 0
-        schema = self._linked.at(place)
-        total = 1 + sum(self.steps(inner, depth + 1) for inner in _in_place(place, schema))
+        inside = _in_place(place, self._linked.at(place), self._linked.drafts[place.document])
+        total = 1 + sum(self.steps(inner, depth + 1) for inner in inside)
         if total > MAX_STEPS:
             raise InvalidSchema(
                 f"More than {MAX_STEPS} schemas hold for one value.",
@@ -61,12 +62,12 @@ class _Counted:
         return total
 
 
-def _in_place(place: Place, schema: Any) -> Iterator[Place]:
+def _in_place(place: Place, schema: Any, draft: Draft) -> Iterator[Place]:
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
         yield place_of(schema["$ref"])
-    for path, _ in subschemas(schema):
+    for path, _ in live_subschemas(schema, draft):
         if path[0] in _IN_PLACE:
             yield _under(place, path)
 

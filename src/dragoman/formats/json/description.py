@@ -57,7 +57,12 @@ def describe_schema(schema: JsonSchema, name: str = "Record") -> RecordType:
 
 def type_of_schema(schema: JsonSchema, name: str = "Record") -> Type:
     """The same for a schema of any value."""
-    return _Describer(schema.linked).of(Place(0, ""), name)
+    try:
+        return _Describer(schema.linked).of(Place(0, ""), name)
+    except RecursionError:
+        raise InvalidSchema(
+            "The schema's types are nested too deep for a description.", code="schema.indescribable"
+        ) from None
 
 
 class _Describer:
@@ -66,13 +71,22 @@ class _Describer:
     def __init__(self, linked: Linked) -> None:
         self._linked = linked
         self._named: dict[Place, Type] = {}
+        self._open: set[Place] = set()
 
     def of(self, place: Place, name: str) -> Type:
         """``name`` is what the schema would be called if it has no title."""
         known = self._named.get(place)
         if known is not None:
             return known
-        schema = self._linked.at(place)
+        if place in self._open:
+            raise _indescribable("a value that contains itself without a record between", place)
+        self._open.add(place)
+        try:
+            return self._describe(place, self._linked.at(place), name)
+        finally:
+            self._open.discard(place)
+
+    def _describe(self, place: Place, schema: Any, name: str) -> Type:
         if not isinstance(schema, dict) or not schema:
             raise _indescribable("any value or none", place)
         if "$ref" in schema:

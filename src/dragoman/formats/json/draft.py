@@ -116,3 +116,11 @@ def subschemas(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], 
             for name, each in value.items():
                 if isinstance(each, dict | bool):
                     yield (keyword, name), each
+
+
+def live_subschemas(schema: dict[str, Any], draft: Draft) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Without those that the draft ignores because they stand beside a reference."""
+    ignored = "$ref" in schema and not draft.modern
+    for path, inner in subschemas(schema):
+        if not ignored or path[0] in ("$defs", "definitions"):
+            yield path, inner

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.json.document import pointer, steps
-from dragoman.formats.json.draft import Draft, subschemas
+from dragoman.formats.json.draft import Draft, live_subschemas, subschemas
 
 MAX_SCHEMAS = 20_000
 MAX_DOCUMENTS = 500
@@ -147,7 +147,9 @@ class _Linker:
         while self._pending:
             self._scan()
             for path, schema, base in self._found:
-                written = [each for each in self._draft.references if isinstance(schema.get(each), str)]
+                written = [each for each in self._draft.references if each in schema]
+                if not all(isinstance(schema[each], str) for each in written):
+                    raise InvalidSchema("A reference is a string.", pointer=path or "/")
                 if len(written) > 1:
                     raise InvalidSchema(
                         f"{' and '.join(written)} stand in one schema.",
@@ -174,14 +176,10 @@ class _Linker:
                 )
             base = self._identify(path, schema, base)
             self._found.append((path, schema, base))
-            if "$ref" in schema and not self._draft.modern:
-                self._pending += [
-                    (f"{path}{pointer(inner)}", child, base)
-                    for inner, child in subschemas(schema)
-                    if inner[0] in ("definitions", "$defs")
-                ]
-                continue
-            self._pending += [(f"{path}{pointer(inner)}", child, base) for inner, child in subschemas(schema)]
+            self._pending += [
+                (f"{path}{pointer(inner)}", child, base)
+                for inner, child in live_subschemas(schema, self._draft)
+            ]
 
     def _identify(self, path: str, schema: dict[str, Any], base: str) -> str:
         own = schema.get(self._draft.id_keyword)

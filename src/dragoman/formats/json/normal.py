@@ -39,7 +39,7 @@ def _ordered_keyword(keyword: str, value: Any, pinned: frozenset[str], path: str
             for name in sorted(value)
         }
     if keyword == "dependentRequired" and isinstance(value, dict):
-        return {name: sorted(set(value[name])) for name in sorted(value)}
+        return {name: _names(value[name]) for name in sorted(value)}
     if keyword in LIST and isinstance(value, list):
         members = [ordered(each, pinned, f"{path}/{index}") for index, each in enumerate(value)]
         fixed = keyword not in _ALTERNATIVES or path in pinned
@@ -51,8 +51,14 @@ def _ordered_keyword(keyword: str, value: Any, pinned: frozenset[str], path: str
 
 def _ordered_member(keyword: str, value: Any, pinned: frozenset[str], path: str) -> Any:
     if keyword == "dependencies" and isinstance(value, list):
-        return sorted(set(value))
+        return _names(value)
     return ordered(value, pinned, path)
+
+
+def _names(value: Any) -> Any:
+    """A set of names. A keyword that its draft does not know may hold anything."""
+    names = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return sorted(set(value)) if names else plain(value)
 
 
 def _distinct(members: list[Any]) -> list[Any]:
