@@ -299,3 +299,4 @@ def test_what_draft_7_ignores_beside_a_reference_is_not_looked_at() -> None:
     assert not valid(schema, {})
     with pytest.raises(InvalidSchema):
         FORMAT.parse(json.dumps({**schema, "$schema": DRAFT2020}))
+    assert not valid({"$ref": "#/properties/x", "properties": {"x": {"type": "null"}}}, 1)

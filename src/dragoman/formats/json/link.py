@@ -282,8 +282,13 @@ class _Linker:
         if not isinstance(schema, dict):
             return schema
         inner = {within for within, _ in subschemas(schema)}
+        ignored = {within[0] for within in inner} - {
+            within[0] for within, _ in live_subschemas(schema, self._draft)
+        }
         copy: dict[str, Any] = {}
         for keyword, value in schema.items():
+            if keyword in ignored and f"{path}/{keyword}" not in self._ancestors:
+                continue
             if (path, keyword) in targets:
                 copy["$ref"] = targets[path, keyword]
             elif keyword in (self._draft.id_keyword, "$anchor", *_DYNAMIC_ANCHORS):
