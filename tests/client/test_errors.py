@@ -211,13 +211,42 @@ async def test_a_registry_that_is_away_makes_messages_wait_and_loses_none(
     async def on_quote(quote: dict[str, Any]) -> None:
         got.append(quote)
 
-    async with Client(memory, Flickering(), [on_quote]) as client:  # type: ignore[arg-type]
-        await client.publish("quotes", QuoteV1("late"))
+    async with (
+        Client(memory, Flickering(), [on_quote]) as client,  # type: ignore[arg-type]
+        Client(memory, registry) as other,
+    ):
+        await other.publish("quotes", QuoteV1("late"))
         await until(lambda: client.metrics.of("quotes").returned >= 2)
         assert got == []
         away = False
         await until(lambda: got)
     assert got == [{"bank": "late"}]
+
+
+async def test_a_registry_that_goes_away_after_the_start_stops_nobody(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    got: list[str] = []
+    away = False
+
+    class Leaving:
+        def __getattr__(self, name: str) -> Any:
+            if away:
+                raise RegistryUnavailable("gone")
+            return getattr(registry, name)
+
+    @endpoint("quotes")
+    async def on_quote(quote: QuoteV1) -> None:
+        got.append(quote.bank)
+
+    async with Client(memory, Leaving(), [on_quote]) as client:  # type: ignore[arg-type]
+        producer = await client.producer("quotes", QuoteV1)
+        away = True
+        await producer.publish(QuoteV1("a"), partition=0)
+        await client.publish("quotes", QuoteV1("b"), partition=0)
+        await until(lambda: len(got) == 2)
+        away = False
+    assert got == ["a", "b"]
 
 
 async def test_a_schema_whose_format_is_not_installed_makes_a_dead_letter(

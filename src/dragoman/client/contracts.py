@@ -95,6 +95,10 @@ class Contracts:
         tag(cls, Tag(self._url, channel, contract, version.version, schema_id))
         codec = self._format.codec(parsed, cls=cls)
         known = Known(version.schema, self._format, parsed)
+        # Our own messages can be read from now on, whether or not the registry stays within reach.
+        if schema_id not in self._known:
+            same = version.schema.text == text
+            self._known[schema_id] = known if same else await self._parse(version.schema)
         return Bound(cls, version, known, framing(header_of(schema_id), codec.encode, cls))
 
     async def plain_codec(self, contract: str, version: VersionNumber = "latest") -> Codec:
