@@ -3,7 +3,8 @@
 One process, one core. Ours encodes a record of nine fields to Avro under its contract, publishes it, receives
 it, decodes it to the class, calls the endpoint with retry and dead letter in place, and acknowledges it.
 FastStream is given ready-made messages with JSON bodies: it parses, validates with pydantic and calls the
-handler; its broker, its test recorder and its logging are left out.
+handler; its broker, its test recorder and its logging are left out. Rates are per second of CPU time: on a
+shared machine the clock measures the neighbours, too.
 """
 
 from __future__ import annotations

@@ -57,10 +57,10 @@ class Flight:
         try:
             while queue:
                 message = queue.popleft()
-                if lost(message):
-                    self._forget(place, message)
-                    continue
                 try:
+                    if lost(message):
+                        self._forget(place, message)
+                        continue
                     outcome = await handle(message)
                 except Exception as error:
                     outcome = _kept(message, error)
