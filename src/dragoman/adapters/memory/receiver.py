@@ -143,6 +143,7 @@ class MemoryReceiver:
             for share, some in offsets.items():
                 share.progress.release(some, now + delay if delay > 0 else None)
             self._group.settle(now)
+            self.wake()
         if late is not None:
             raise _revoked(late, self.subscription.group)
 
