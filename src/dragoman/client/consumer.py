@@ -92,7 +92,7 @@ class Consumer:
             await self._beat(receiver)
         room = self._pace.window - flight.count
         if room <= 0:
-            await flight.progress(BEAT)
+            await flight.progress(BEAT / 2)
             return
         messages = await receiver.receive(room, BUSY_WAIT if flight.count else IDLE_WAIT)
         if messages:
