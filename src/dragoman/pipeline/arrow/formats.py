@@ -8,7 +8,10 @@ from importlib import import_module
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.arrow.port import ColumnFormat
 
-_FORMATS = {"AVRO": "dragoman.pipeline.arrow.avro:AvroColumns"}
+_FORMATS = {
+    "AVRO": "dragoman.pipeline.arrow.avro:AvroColumns",
+    "JSON": "dragoman.pipeline.arrow.json_columns:JsonColumns",
+}
 
 
 @cache

@@ -1,0 +1,84 @@
+"""Columns through a format's own codec, message by message: exact, where no vectorised reader is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from dragoman.core.errors import DragomanError, MessageError
+from dragoman.core.format import Codec, Format, ParsedSchema
+from dragoman.core.loading import FORMATS, load
+from dragoman.pipeline.arrow.port import SchemaText
+from dragoman.pipeline.arrow.rejection import Malformed, Reason, Rejection
+from dragoman.schema.framing import HEADER_SIZE, header_of
+
+Shape = Callable[[Any], Any]
+"""From a value to what Arrow takes for it, or back. Raises ``Malformed``."""
+
+
+def parsed(schema: SchemaText) -> ParsedSchema:
+    """The schema as its format sees it, with what it refers to."""
+    format: Format = load(FORMATS, schema.type)()
+    return format.parse(schema.text, {name: parsed(each) for name, each in schema.references})
+
+
+def codec_of(writer: SchemaText, reader: SchemaText | None) -> Codec:
+    format: Format = load(FORMATS, writer.type)()
+    wanted = None if reader is None or reader == writer else parsed(reader)
+    return format.codec(parsed(writer), wanted)
+
+
+class CodecColumnDecoder:
+    """Values of the codec, shaped for a struct type."""
+
+    def __init__(self, codec: Codec, type: Any, shape: Shape) -> None:
+        self._decode = codec.decode
+        self._type = type
+        self._shape = shape
+
+    def decode(self, frames: Any) -> tuple[Any, dict[int, Rejection]]:
+        rejections: dict[int, Rejection] = {}
+        values: list[Any] = []
+        for row, frame in enumerate(frames.to_pylist()):
+            try:
+                values.append(self._shape(self._decode(frame[HEADER_SIZE:])))
+            except MessageError as error:
+                rejections[row] = _rejection(error)
+                values.append(None)
+            except Malformed as found:
+                rejections[row] = found.rejection
+                values.append(None)
+        return pa.array(values, self._type), rejections
+
+
+class CodecColumnEncoder:
+    """Rows of a struct type, given back the codec's form and written one by one."""
+
+    def __init__(
+        self, codec: Codec, schema_id: int, shape: Shape, problems: Callable[[Any], list[str]]
+    ) -> None:
+        self._encode = codec.encode
+        self._header = header_of(schema_id)
+        self._shape = shape
+        self.problems = problems
+
+    def encode(self, rows: Any) -> tuple[Any, dict[int, Rejection]]:
+        rejections: dict[int, Rejection] = {}
+        frames: list[bytes | None] = []
+        for row, value in enumerate(rows.to_pylist()):
+            try:
+                frames.append(self._header + self._encode(self._shape(value)))
+            except MessageError as error:
+                rejections[row] = _rejection(error)
+                frames.append(None)
+            except Malformed as found:
+                rejections[row] = found.rejection
+                frames.append(None)
+        return pa.array(frames, pa.binary()), rejections
+
+
+def _rejection(error: DragomanError) -> Rejection:
+    place = error.where.get("field") or error.where.get("path") or error.where.get("pointer") or ""
+    return Rejection(error.code if error.code != "message.decode" else Reason.TYPE, error.what, str(place))
