@@ -12,7 +12,7 @@ from tests.formats.json.strategies import anything, schemas
 
 from dragoman.core.errors import DragomanError, IncompatibleSchema, InvalidSchema
 from dragoman.core.format import Policy
-from dragoman.formats.json import JsonFormat, describe_schema
+from dragoman.formats.json import JsonFormat, describe_schema, schema_text
 from dragoman.formats.json.draft import LIST, NAMED, ONE
 
 FORMAT = JsonFormat()
@@ -81,3 +81,63 @@ def test_any_text_is_a_schema_or_refused(text: str) -> None:
         FORMAT.parse(text)
     except DragomanError as error:
         assert error.code.startswith("schema.invalid")
+
+
+extensions = st.dictionaries(
+    st.sampled_from(
+        [
+            "type",
+            "precision",
+            "scale",
+            "size",
+            "name",
+            "unit",
+            "min",
+            "max",
+            "minBytes",
+            "aliases",
+            "fallback",
+        ]
+    ),
+    st.one_of(
+        st.sampled_from(["decimal", "date", "time", "timestamp", "duration", "fixed", "uuid", "float"]),
+        st.sampled_from(["millis", "1", "2020-01-01", "a.b", "", "A"]),
+        st.integers(-1, 3),
+        st.lists(words, max_size=2),
+    ),
+    max_size=4,
+)
+described = st.builds(
+    lambda schema, extension, extra: {**schema, "x-dragoman": extension, **extra},
+    st.sampled_from(
+        [
+            {"type": "string"},
+            {"type": "integer"},
+            {"type": "number"},
+            {"enum": ["A", "b", "value", "_x_", "name"]},
+            {"enum": ["A", "name"]},
+            {"type": ["string", "null"], "contentEncoding": "base64"},
+            {"type": "array", "items": {"type": "string", "format": "date"}},
+            {
+                "type": "object",
+                "properties": {"a-b": {"type": "null"}, "a_b": {"type": "null"}, "__init__": {}},
+            },
+        ]
+    ),
+    extensions,
+    st.one_of(st.just({}), st.builds(lambda value: {"default": value}, anything)),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(["a", "class", "a-b", "a_b", "", "1", "__slots__"]), described, min_size=1
+    )
+)
+def test_any_schema_has_a_description_that_has_a_schema_or_is_refused(properties: dict[str, Any]) -> None:
+    schema = FORMAT.parse(json.dumps({"type": "object", "properties": properties}))
+    with contextlib.suppress(InvalidSchema):
+        record = describe_schema(schema)
+        assert [each.name for each in record.fields] == list(properties)
+        FORMAT.parse(schema_text(record))

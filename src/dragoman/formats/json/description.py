@@ -10,17 +10,18 @@ from __future__ import annotations
 import dataclasses
 import keyword
 import re
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.json.document import pointer
+from dragoman.formats.json.extension import extension_of
 from dragoman.formats.json.link import Linked, Place, place_of
 from dragoman.formats.json.parsed import JsonSchema
 from dragoman.formats.json.records.decoding import value_from
 from dragoman.formats.json.records.misfit import Misfit
 from dragoman.formats.json.scalars_of import kind, scalar
-from dragoman.formats.json.schema_of import EXTENSION
 from dragoman.schema.markers import Length, Primitive
 from dragoman.schema.types import (
     MISSING,
@@ -137,39 +138,38 @@ class _Describer:
         record = RecordType(names, object, Construction.KEYWORD)
         self._named[place] = record
         required = {each for _, part in parts for each in part.get("required", [])}
-        fields = [
-            self._field(_under(where, "properties", each), each, each in required)
-            for where, part in parts
-            for each in part.get("properties", {})
-        ]
-        record.fields = tuple(fields)
+        places = {each: where for where, part in parts for each in part["properties"]}
+        attributes = attributes_of(places)
+        record.fields = tuple(
+            self._field(_under(where, "properties", each), each, attributes[each], each in required)
+            for each, where in places.items()
+        )
         record.cls = dataclasses.make_dataclass(
-            names.name, [each.argument for each in fields], namespace={"__doc__": names.doc}, kw_only=True
+            names.name, attributes.values(), namespace={"__doc__": names.doc}, kw_only=True
         )
         return record
 
-    def _field(self, place: Place, name: str, required: bool) -> Field:
+    def _field(self, place: Place, name: str, attribute: str, required: bool) -> Field:
         schema = self._linked.at(place)
         type = self.of(place, _camel(name))
         stated = schema if isinstance(schema, dict) else {}
-        extension = stated.get(EXTENSION, {})
-        if isinstance(type, EnumType) and "fallback" in extension:
-            type = dataclasses.replace(type, fallback=extension["fallback"])
+        extension = extension_of(stated)
+        if isinstance(type, EnumType) and extension.fallback in type.symbols:
+            type = dataclasses.replace(type, fallback=extension.fallback)
         default: Any = MISSING
         if "default" in stated:
             default = _default(type, stated["default"], place)
         elif not required:
             type = _union([NULL, type])
             default = None
-        argument = attribute_of(name)
         return Field(
             name=name,
-            attribute=argument,
-            argument=argument,
+            attribute=attribute,
+            argument=attribute,
             type=type,
             default=default,
             doc=stated.get("description"),
-            aliases=tuple(extension.get("aliases", ())),
+            aliases=extension.aliases,
         )
 
     def _all(self, place: Place, schema: dict[str, Any], name: str) -> Type:
@@ -202,7 +202,7 @@ class _Describer:
         if None in values and len(values) > 1:
             rest = [value for value in values if value is not None]
             return _union([NULL, self._enum(place, {**schema, "enum": rest}, name)])
-        if all(isinstance(each, str) and _is_name(each) for each in values):
+        if values and all(isinstance(each, str) and _is_symbol(each) for each in values):
             names = _names(name, schema)
             made = Enum(names.name, {each: each for each in values})  # type: ignore[misc]
             return self._named.setdefault(place, EnumType(names, made))
@@ -239,8 +239,7 @@ def _names(name: str, schema: dict[str, Any]) -> Names:
     namespace, _, last = full.rpartition(".")
     if not all(_is_name(part) for part in (*namespace.split("."), last) if part) or not last:
         namespace, last = "", _camel(full) or "Record"
-    aliases = tuple(schema.get(EXTENSION, {}).get("aliases", ()))
-    return Names(last, namespace, schema.get("description"), aliases)
+    return Names(last, namespace, schema.get("description"), extension_of(schema).aliases)
 
 
 def _camel(text: str) -> str:
@@ -249,16 +248,27 @@ def _camel(text: str) -> str:
     return name if name[:1].isalpha() or not name else "_" + name
 
 
-def attribute_of(name: str) -> str:
-    """A property's name as Python can write it."""
-    attribute = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
-    if attribute[0].isdigit():
-        attribute = "_" + attribute
-    return attribute + "_" if keyword.iskeyword(attribute) else attribute
+def attributes_of(names: Iterable[str]) -> dict[str, str]:
+    """Properties' names as Python can write them, each another."""
+    attributes: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        attribute = re.sub(r"\W", "_", name, flags=re.ASCII).lstrip("_") or "field"
+        if attribute[0].isdigit():
+            attribute = "field_" + attribute
+        while keyword.iskeyword(attribute) or attribute in taken:
+            attribute += "_"
+        taken.add(attribute)
+        attributes[name] = attribute
+    return attributes
 
 
 def _is_name(text: str) -> bool:
-    return text.isidentifier() and text.isascii() and not keyword.iskeyword(text) and text != "mro"
+    return text.isidentifier() and text.isascii() and not keyword.iskeyword(text)
+
+
+def _is_symbol(text: str) -> bool:
+    return _is_name(text) and not text.startswith("_") and text != "mro"
 
 
 def _length(schema: dict[str, Any], noun: str) -> tuple[Length, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from dragoman.formats.json.schema_of import EXTENSION, INT, LONG
+from dragoman.core.errors import InvalidSchema
+from dragoman.formats.json.extension import EXTENSION, Extension, extension_of
+from dragoman.formats.json.schema_of import INT, LONG
 from dragoman.schema.markers import Constraint, Duration, Length, Max, Min, Pattern, Primitive, Unit
 from dragoman.schema.types import (
     DateType,
@@ -44,8 +47,8 @@ def kind(value: Any) -> str:
 
 def scalar(schema: dict[str, Any], names: Names) -> Type:
     """``names`` are for the types that need some and have none."""
-    extension = schema.get(EXTENSION, {})
-    logical = _extended(schema, extension, names)
+    extension = extension_of(schema)
+    logical = _extended(schema["type"] == "integer", extension, names)
     if logical is not None:
         return logical
     match schema["type"]:
@@ -56,7 +59,7 @@ def scalar(schema: dict[str, Any], names: Names) -> Type:
             primitive = Primitive.INT if narrow else Primitive.LONG
             return PrimitiveType(primitive, _limits(schema, INT if narrow else LONG))
         case "number":
-            primitive = Primitive.FLOAT if extension.get("type") == "float" else Primitive.DOUBLE
+            primitive = Primitive.FLOAT if extension.type == "float" else Primitive.DOUBLE
             return PrimitiveType(primitive, _limits(schema, {}))
         case _:
             return _string(schema, extension)
@@ -69,7 +72,7 @@ def _is_narrow(schema: dict[str, Any]) -> bool:
     return bool(within and (least == INT["minimum"] or most == INT["maximum"]))
 
 
-def _string(schema: dict[str, Any], extension: dict[str, Any]) -> Type:
+def _string(schema: dict[str, Any], extension: Extension) -> Type:
     match schema.get("format"):
         case "date-time":
             return TimestampType(Unit.MICROS, False, datetime)
@@ -78,9 +81,8 @@ def _string(schema: dict[str, Any], extension: dict[str, Any]) -> Type:
         case "uuid":
             return UuidType(UUID)
     if schema.get("contentEncoding") == "base64":
-        known = "minBytes" in extension
-        lengths = (Length(extension["minBytes"], extension.get("maxBytes")),) if known else ()
-        return PrimitiveType(Primitive.BYTES, lengths)
+        least, most = extension.min_bytes, extension.max_bytes
+        return PrimitiveType(Primitive.BYTES, () if least is None else (Length(least, most),))
     constraints: list[Constraint] = []
     if "minLength" in schema or "maxLength" in schema:
         constraints.append(Length(schema.get("minLength", 0), schema.get("maxLength")))
@@ -89,36 +91,40 @@ def _string(schema: dict[str, Any], extension: dict[str, Any]) -> Type:
     return PrimitiveType(Primitive.STRING, tuple(constraints))
 
 
-def _extended(schema: dict[str, Any], extension: dict[str, Any], names: Names) -> Type | None:
-    """What the extension says more precisely than the schema."""
-    number = schema["type"] == "integer"
-    own = _named(extension.get("name"))
-    match extension.get("type"):
+def _extended(number: bool, extension: Extension, names: Names) -> Type | None:
+    """What the extension says more precisely than the schema. ``number`` is for moments written as such."""
+    own = _named(extension.name)
+    match extension.type:
         case "decimal":
-            limits = _stated(extension, Decimal)
-            precision, scale = extension["precision"], extension.get("scale", 0)
-            return DecimalType(precision, scale, extension.get("size"), own, limits)
+            return _decimal(extension, own)
         case "date":
             return DateType(
                 int if number else date, _stated(extension, int if number else date.fromisoformat)
             )
         case "time":
-            python: Any = int if number else time
             limits = _stated(extension, int if number else time.fromisoformat)
-            return TimeType(Unit(extension["unit"]), python, limits)
+            return TimeType(extension.unit, int if number else time, limits)
         case "timestamp":
-            python = int if number else datetime
             limits = _stated(extension, int if number else datetime.fromisoformat)
-            return TimestampType(Unit(extension["unit"]), bool(extension.get("local")), python, limits)
+            return TimestampType(extension.unit, extension.local, int if number else datetime, limits)
         case "duration":
-            python = timedelta if extension.get("elapsed") else Duration
-            return DurationType(own or names, python)
-        case "fixed":
-            return FixedType(own or names, extension["size"])
+            return DurationType(own or names, timedelta if extension.elapsed else Duration)
+        case "fixed" if extension.size is not None and extension.size > 0:
+            return FixedType(own or names, extension.size)
         case "uuid":
-            return UuidType(str if extension.get("text") else UUID, own)
+            return UuidType(str if extension.text else UUID, own)
         case _:
             return None
+
+
+def _decimal(extension: Extension, names: Names | None) -> DecimalType:
+    precision = extension.precision or 0
+    if not 0 <= extension.scale <= precision or not precision:
+        raise InvalidSchema(
+            f"{EXTENSION} states a decimal without a usable precision and scale.",
+            next="It needs 0 < precision and 0 <= scale <= precision.",
+        )
+    return DecimalType(precision, extension.scale, extension.size, names, _stated(extension, Decimal))
 
 
 def _named(full: str | None) -> Names | None:
@@ -128,17 +134,17 @@ def _named(full: str | None) -> Names | None:
     return Names(name, namespace)
 
 
-def _stated(extension: dict[str, Any], read: Any) -> tuple[Constraint, ...]:
-    found: list[Constraint] = []
-    for word, make, exclusive in (
-        ("min", Min, False),
-        ("exclusiveMin", Min, True),
-        ("max", Max, False),
-        ("exclusiveMax", Max, True),
-    ):
-        if word in extension:
-            found.append(make(read(extension[word]), exclusive))
-    return tuple(found)
+def _stated(extension: Extension, read: Callable[[str], Any]) -> tuple[Constraint, ...]:
+    limits = (
+        (extension.min, Min, False),
+        (extension.exclusive_min, Min, True),
+        (extension.max, Max, False),
+        (extension.exclusive_max, Max, True),
+    )
+    try:
+        return tuple(make(read(text), exclusive) for text, make, exclusive in limits if text is not None)
+    except (ValueError, ArithmeticError):
+        raise InvalidSchema(f"A limit in {EXTENSION} is not of the type that it limits.") from None
 
 
 def _limits(schema: dict[str, Any], width: dict[str, Any]) -> tuple[Constraint, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.json.document import compact, pointer
 from dragoman.formats.json.draft import DEFAULT
+from dragoman.formats.json.extension import EXTENSION
 from dragoman.formats.json.records import text
 from dragoman.formats.json.records.encoding import value_of
 from dragoman.formats.json.records.misfit import Misfit
@@ -39,7 +40,6 @@ from dragoman.schema.types import (
     UuidType,
 )
 
-EXTENSION = "x-dragoman"
 INT: dict[str, Any] = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 - 1}
 LONG: dict[str, Any] = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 
