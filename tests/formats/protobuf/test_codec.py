@@ -180,6 +180,7 @@ def test_plain_values_are_dicts_with_python_types() -> None:
         ({"names": "abc"}, "names"),
         ({"a": 1, "b": 2}, None),
         ({"name": "\ud800"}, "name"),
+        ({"ratio": 1e300}, "ratio"),
         (5, None),
         (None, None),
     ],
@@ -187,7 +188,8 @@ def test_plain_values_are_dicts_with_python_types() -> None:
 def test_values_that_do_not_fit_name_the_field(value: Any, place: str | None) -> None:
     schema = FORMAT.parse(
         """syntax = "proto3"; message A { int32 id = 1; repeated A parts = 2; map<string, A> by = 3;
-        repeated string names = 4; oneof c { int32 a = 5; int32 b = 6; } string name = 7; }"""
+        repeated string names = 4; oneof c { int32 a = 5; int32 b = 6; } string name = 7;
+        float ratio = 8; }"""
     )
     with pytest.raises(EncodeError) as caught:
         FORMAT.codec(schema).encode(value)

@@ -166,3 +166,12 @@ def test_types_are_compared_through_imports_and_recursion() -> None:
     (reason,) = FORMAT.incompatibilities(new, old)
     assert (reason.rule, reason.writer_path) == ("FIELD_SCALAR_KIND_CHANGED", "#/B/1")
     assert reason.counterexample == '{"x": 1}'
+
+
+def test_a_message_that_requires_itself_has_no_counterexample_but_a_reason() -> None:
+    fields = " ".join(f"required A a{n} = {n};" for n in range(1, 30))
+    old, new = (
+        FORMAT.parse(f"message A {{ {fields} optional {kind} x = 50; }}") for kind in ("int32", "string")
+    )
+    (reason,) = FORMAT.incompatibilities(new, old)
+    assert (reason.rule, reason.counterexample) == ("FIELD_SCALAR_KIND_CHANGED", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import re
 from functools import cache
@@ -202,3 +203,39 @@ def test_no_text_brings_the_parser_down(noise: str, at: int) -> None:
             FORMAT.parse(text).normalised(2)
         except InvalidSchema as error:
             assert error.where["line"] and error.where["column"]
+
+
+def test_sizes_of_texts_do_not_explode() -> None:
+    maps = "".join(f"map<string, int32> m{n} = {n};" for n in range(1, 1500))
+    ranges = ", ".join(str(n) for n in range(10_000, 14_000, 2))
+    schema = FORMAT.parse(f'syntax = "proto3"; message A {{ {maps} reserved {ranges}; }}')
+    assert FORMAT.parse(schema.normalised(2)).fingerprint == schema.fingerprint
+    with pytest.raises(InvalidSchema, match="already used"):
+        FORMAT.parse('syntax = "proto3"; message A { reserved 3 to max; int32 a = 1; int32 b = 1; }')
+    with pytest.raises(InvalidSchema, match="out of range"):
+        FORMAT.parse(f'syntax = "proto3"; message A {{ int32 a = {"9" * 10_000}; }}')
+
+
+DESCRIPTOR = base64.b64decode(
+    FORMAT.parse(
+        """syntax = "proto3"; package a.b;
+        message A {
+          optional int32 x = 1; map<string, A> m = 2; enum E { X = 0; } oneof o { E e = 3; string s = 4; }
+          reserved 9, 11 to 12; reserved "old"; repeated fixed32 r = 5;
+        }
+        service S { rpc Do(A) returns (stream A); }"""
+    ).serialized()
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, len(DESCRIPTOR) - 1), st.integers(0, 255)), min_size=1, max_size=4))
+def test_damaged_descriptors_are_refused_or_become_texts(changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(DESCRIPTOR)
+    for at, byte in changes:
+        damaged[at] = byte
+    try:
+        schema = FORMAT.parse(base64.b64encode(damaged).decode())
+    except InvalidSchema:
+        return
+    assert FORMAT.parse(schema.normalised(1)).normalised(2) == schema.normalised(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from google.protobuf import descriptor_pb2 as pb
@@ -11,7 +12,11 @@ from dragoman.formats.protobuf.link import enums_of, join, messages_of
 from dragoman.formats.protobuf.parser import MAX_NUMBER, Field, Path
 
 Complaint = Callable[[str, Path, str], InvalidSchema]
-Range = pb.DescriptorProto.ReservedRange | pb.DescriptorProto.ExtensionRange
+Range = (
+    pb.DescriptorProto.ReservedRange
+    | pb.DescriptorProto.ExtensionRange
+    | pb.EnumDescriptorProto.EnumReservedRange
+)
 
 _RESERVED_BY_PROTOBUF = range(19000, 20000)
 _MAP_KEYS = frozenset(
@@ -103,31 +108,29 @@ class Checker:
             raise self.complain(
                 "proto3 messages have no extensions.", (*path, 5, 0), "Use google.protobuf.Any."
             )
-        taken: list[tuple[int, int]] = []
         both: tuple[tuple[int, Sequence[Range]], ...] = (
             (9, message.reserved_range),
             (5, message.extension_range),
         )
-        for number, ranges in both:
-            for index, each in enumerate(ranges):
-                if each.start < 1 or each.end <= each.start or each.end > MAX_NUMBER + 1:
-                    raise self.complain(
-                        f"{each.start} to {each.end - 1} is no range.", (*path, number, index), ""
-                    )
-                if overlaps(each.start, each.end, taken):
-                    raise self.complain(
-                        f"The range {each.start} to {each.end - 1} overlaps an earlier one.",
-                        (*path, number, index),
-                        "",
-                    )
-                taken.append((each.start, each.end))
+        placed = [
+            (each.start, each.end, (*path, number, index))
+            for number, ranges in both
+            for index, each in enumerate(ranges)
+        ]
+        reached = 0
+        for start, end, place in sorted(placed):
+            if start < 1 or end <= start or end > MAX_NUMBER + 1:
+                raise self.complain(f"{start} to {end - 1} is no range.", place, "")
+            if start < reached:
+                raise self.complain(f"The range {start} to {end - 1} overlaps another one.", place, "")
+            reached = end
         names = [(name, (*path, 10, index)) for index, name in enumerate(message.reserved_name)]
-        for name, place in names:
-            if sum(name == other for other, _ in names) > 1:
-                raise self.complain(f"The name {name!r} is reserved twice.", place, "")
+        self.unique(names, f"the reserved names of {message.name}")
 
     def numbers(self, message: pb.DescriptorProto, path: Path, name: str) -> None:
         owners: dict[int, str] = {}
+        reserved, extended = Numbers(message.reserved_range), Numbers(message.extension_range)
+        names = set(message.reserved_name)
         for index, field in enumerate(message.field):
             place = (*path, 2, index, 3)
             number = field.number
@@ -144,13 +147,13 @@ class Checker:
                     f"The next free number is {next_number(message)}.",
                 )
             owners[number] = field.name
-            if within(number, message.reserved_range):
+            if number in reserved:
                 raise self.complain(
                     f"The number {number} of {field.name!r} is reserved in {name}.", place, ""
                 )
-            if field.name in message.reserved_name:
+            if field.name in names:
                 raise self.complain(f"The name {field.name!r} is reserved in {name}.", place[:-1], "")
-            if within(number, message.extension_range):
+            if number in extended:
                 raise self.complain(f"The number {number} belongs to the extensions of {name}.", place, "")
 
     def field(self, field: Field, path: Path) -> None:
@@ -177,6 +180,7 @@ class Checker:
             )
         self.unique(((value.name, (*path, 2, index)) for index, value in enumerate(enum.value)), name)
         numbers: dict[int, str] = {}
+        reserved = Numbers(enum.reserved_range, closed=True)
         for index, value in enumerate(enum.value):
             place = (*path, 2, index, 2)
             if value.number in numbers and not enum.options.allow_alias:
@@ -186,27 +190,31 @@ class Checker:
                     "Change it, or set the option allow_alias.",
                 )
             numbers[value.number] = value.name
-            if any(each.start <= value.number <= each.end for each in enum.reserved_range):
+            if value.number in reserved:
                 raise self.complain(f"The number {value.number} is reserved in {name}.", place, "")
             if value.name in enum.reserved_name:
                 raise self.complain(f"The name {value.name!r} is reserved in {name}.", place[:-1], "")
 
 
-def within(number: int, ranges: Iterable[Range]) -> bool:
-    return any(each.start <= number < each.end for each in ranges)
+class Numbers:
+    """Ranges of numbers that do not overlap, to be asked often. An enum's ranges have their end within."""
 
+    def __init__(self, ranges: Iterable[Range], closed: bool = False) -> None:
+        self.ranges = sorted((each.start, each.end + closed) for each in ranges)
 
-def overlaps(start: int, end: int, taken: Sequence[tuple[int, int]]) -> bool:
-    return any(start < other_end and other_start < end for other_start, other_end in taken)
+    def __contains__(self, number: int) -> bool:
+        return self.end_of(number) is not None
+
+    def end_of(self, number: int) -> int | None:
+        """Where the range ends that has this number; ``None`` if none has it."""
+        at = bisect_right(self.ranges, (number, 2**33)) - 1
+        return self.ranges[at][1] if at >= 0 and number < self.ranges[at][1] else None
 
 
 def next_number(message: pb.DescriptorProto) -> int:
     """The lowest number behind all that are in use."""
+    taken = Numbers((*message.reserved_range, *message.extension_range))
     number = max((field.number for field in message.field), default=0) + 1
-    while (
-        number in _RESERVED_BY_PROTOBUF
-        or within(number, message.reserved_range)
-        or within(number, message.extension_range)
-    ):
-        number += 1
+    while number in _RESERVED_BY_PROTOBUF or number in taken:
+        number = taken.end_of(number) or number + 1
     return number

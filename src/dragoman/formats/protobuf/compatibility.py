@@ -13,7 +13,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 
 from dragoman.core.contract import Incompatibility
 from dragoman.core.format import Policy
-from dragoman.formats.protobuf.check import within
+from dragoman.formats.protobuf.check import Numbers
 from dragoman.formats.protobuf.counterexample import example
 from dragoman.formats.protobuf.schema import ProtobufSchema
 from dragoman.formats.protobuf.shape import held_by, is_map, map_parts, oneof_of, oneofs_of, owner_of
@@ -111,6 +111,12 @@ class _Comparison:
             rule, what, path(self.reader, reads), path(self.writer, written), counterexample
         )
 
+    def broken(
+        self, rule: str, what: str, reads: FieldDescriptor, written: FieldDescriptor, value: object = None
+    ) -> Incompatibility:
+        """A reason that any message with this field shows, or one with this value in it."""
+        return self.reason(rule, what, reads, written, example(owner_of(written), [written], value))
+
     def messages(self, reads: Descriptor, written: Descriptor) -> Iterator[Incompatibility]:
         """The two messages, and those that their fields hold."""
         waiting = [(reads, written)]
@@ -145,17 +151,16 @@ class _Comparison:
     # Fields.
 
     def fields(self, reads: FieldDescriptor, written: FieldDescriptor) -> Iterator[Incompatibility]:
-        shown = example(owner_of(written), [written])
         if kind(reads) != kind(written):
             what = f"The field {written.name!r} is a {kind(reads)} instead of a {kind(written)}."
-            yield self.reason("FIELD_KIND_CHANGED", what, reads, written, shown)
+            yield self.broken("FIELD_KIND_CHANGED", what, reads, written)
             return
         if is_map(written):
             for inner in zip(map_parts(reads), map_parts(written), strict=True):
-                yield from self.types(*inner, reads, written, shown)
+                yield from self.types(*inner, reads, written)
             return
-        yield from self.types(reads, written, reads, written, shown)
-        yield from self.labels(reads, written, shown)
+        yield from self.types(reads, written, reads, written)
+        yield from self.labels(reads, written)
 
     def types(
         self,
@@ -163,23 +168,22 @@ class _Comparison:
         written: FieldDescriptor,
         reads_field: FieldDescriptor,
         written_field: FieldDescriptor,
-        shown: str | None,
     ) -> Iterator[Incompatibility]:
         """The types of two fields, or of the keys or values of two maps."""
         if kind(reads) != kind(written):
             what = f"The field {written_field.name!r} holds a {kind(reads)} instead of a {kind(written)}."
-            yield self.reason("FIELD_KIND_CHANGED", what, reads_field, written_field, shown)
+            yield self.broken("FIELD_KIND_CHANGED", what, reads_field, written_field)
         elif written.message_type is not None:
             old, new = held_by(written), held_by(reads)
             if new.name != old.name:
                 what = f"The field {written_field.name!r} is a {new.name} instead of a {old.name}."
-                yield self.reason("FIELD_NAMED_TYPE_CHANGED", what, reads_field, written_field, shown)
+                yield self.broken("FIELD_NAMED_TYPE_CHANGED", what, reads_field, written_field)
             elif (reads.type == F.TYPE_GROUP) != (written.type == F.TYPE_GROUP):
                 what = f"The field {written_field.name!r} is encoded as a group on one side only."
-                yield self.reason("FIELD_KIND_CHANGED", what, reads_field, written_field, shown)
+                yield self.broken("FIELD_KIND_CHANGED", what, reads_field, written_field)
         elif _GROUPS[reads.type] != _GROUPS[written.type]:
             what = f"{written_field.name!r}: {shown_type(reads)} cannot read {shown_type(written)}."
-            yield self.reason("FIELD_SCALAR_KIND_CHANGED", what, reads_field, written_field, shown)
+            yield self.broken("FIELD_SCALAR_KIND_CHANGED", what, reads_field, written_field)
         elif self.exact:
             yield from self.values(reads, written, reads_field, written_field)
 
@@ -194,26 +198,22 @@ class _Comparison:
         lost = _lost_value(reads, written)
         if lost is not None:
             what = f"{written_field.name!r}: {shown_type(reads)} does not hold every {shown_type(written)}."
-            shown = example(owner_of(written_field), [written_field], lost)
-            yield self.reason("FIELD_VALUES_NARROWED", what, reads_field, written_field, shown)
+            yield self.broken("FIELD_VALUES_NARROWED", what, reads_field, written_field, lost)
         if reads.enum_type is not None and written.enum_type is not None:
             missing = _missing_value(reads.enum_type, written.enum_type)
             if missing is not None:
                 what = f"The reader's enum {reads.enum_type.name} has no number for {missing}."
-                shown = example(owner_of(written_field), [written_field], missing)
-                yield self.reason("ENUM_CONST_REMOVED", what, reads_field, written_field, shown)
+                yield self.broken("ENUM_CONST_REMOVED", what, reads_field, written_field, missing)
 
-    def labels(
-        self, reads: FieldDescriptor, written: FieldDescriptor, shown: str | None
-    ) -> Iterator[Incompatibility]:
+    def labels(self, reads: FieldDescriptor, written: FieldDescriptor) -> Iterator[Incompatibility]:
         if reads.is_repeated == written.is_repeated:
             return
         what = f"The field {written.name!r} is {label(reads)} instead of {label(written)}."
         numeric = written.message_type is None and _GROUPS[written.type] != "text"
         if numeric and label_is_written(self.reader, reads) and label_is_written(self.writer, written):
-            yield self.reason("FIELD_NUMERIC_LABEL_CHANGED", what, reads, written, shown)
+            yield self.broken("FIELD_NUMERIC_LABEL_CHANGED", what, reads, written)
         elif self.exact:
-            yield self.reason("FIELD_LABEL_CHANGED", what, reads, written, shown)
+            yield self.broken("FIELD_LABEL_CHANGED", what, reads, written)
 
     # Oneofs and reserved numbers.
 
@@ -254,8 +254,9 @@ class _Comparison:
         """A number or a name that was given up may only come back as what it was."""
         raw = pb.DescriptorProto()
         written.CopyToProto(raw)
+        numbers, names = Numbers(raw.reserved_range), set(raw.reserved_name)
         for field in reads.fields:
-            number, name = within(field.number, raw.reserved_range), field.name in raw.reserved_name
+            number, name = field.number in numbers, field.name in names
             if number and not name:
                 what = f"The field {field.name!r} uses the number {field.number}, which the writer reserves."
                 yield self.reason("RESERVED_NUMBER_REUSED", what, field, written)

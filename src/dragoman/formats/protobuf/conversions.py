@@ -74,7 +74,9 @@ def _primitive(primitive: Primitive, field: FieldDescriptor) -> Conversion | Non
     wrapper = values.SPECIAL.get(_message(field))
     if wrapper is not None and wrapper.read is values.read_wrapper:
         inner = held_by(field).fields_by_name["value"]
-        return Conversion(wrapper.read, wrapper.write) if _primitive(primitive, inner) == AS_IT_IS else None
+        return Conversion(wrapper.read, wrapper.write) if _primitive(primitive, inner) is not None else None
+    if primitive in (Primitive.FLOAT, Primitive.DOUBLE) and field.type == F.TYPE_FLOAT:
+        return Conversion(None, values.narrow)
     match primitive:
         case Primitive.INT | Primitive.LONG:
             fits = field.cpp_type in _INTEGERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from functools import cache
+from functools import lru_cache
 from importlib import resources
 
 from google.protobuf import descriptor_pb2 as pb
@@ -17,7 +17,7 @@ _GOOGLE = re.compile(r"google/protobuf/(?:compiler/)?[a-z_]+\.proto")
 _BUNDLED = re.compile(r"(?:google/type|confluent|confluent/type|confluent/types)/[a-z_]+\.proto")
 
 
-@cache
+@lru_cache(maxsize=256)
 def known_file(name: str) -> pb.FileDescriptorProto | None:
     """The file of this import path, linked; ``None`` if it is not one of the known. Do not change it."""
     if _GOOGLE.fullmatch(name):

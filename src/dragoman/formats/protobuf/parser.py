@@ -22,6 +22,7 @@ Path = tuple[int, ...]
 MAX_DEPTH = 64
 MAX_NUMBER = 2**29 - 1
 MAX_INT32 = 2**31 - 1
+_LONGEST_NUMBER = 40
 
 Field = pb.FieldDescriptorProto
 SCALARS: dict[str, Field.Type.ValueType] = {
@@ -674,7 +675,9 @@ class _Parser:
 
 
 def whole(text: str) -> int:
-    """An integer in decimal, hexadecimal (0x) or octal (0)."""
+    """An integer in decimal, hexadecimal (0x) or octal (0). One that is very long is just very large."""
+    if len(text) > _LONGEST_NUMBER:
+        return 2**128
     if text[:2] in ("0x", "0X"):
         return int(text, 16)
     return int(text, 8) if text.startswith("0") else int(text)

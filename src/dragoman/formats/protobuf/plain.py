@@ -13,7 +13,7 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from dragoman.formats.protobuf.shape import attribute, is_map, map_parts, oneofs_of, reachable
-from dragoman.formats.protobuf.values import SPECIAL
+from dragoman.formats.protobuf.values import SPECIAL, narrow
 from dragoman.schema.compiling import Compilation
 
 
@@ -98,15 +98,18 @@ class _Writer:
     def __init__(self) -> None:
         self.code = Compilation()
         self.names: dict[str, str] = {}
-        self.code.scope["Mapping"] = Mapping
+        self.prepared: dict[str, bool] = {}
+        self.code.scope["narrow"] = narrow
         self.code.scope["one_of"] = one_of
         self.code.scope["not_a_string"] = not_a_string
 
     def prepares(self, message: Descriptor) -> bool:
-        return any(
-            each.full_name in SPECIAL or oneofs_of(each) or _may_take_a_string(each)
-            for each in reachable(message).values()
-        )
+        if message.full_name not in self.prepared:
+            self.prepared[message.full_name] = any(
+                each.full_name in SPECIAL or oneofs_of(each) or _needs_care(each)
+                for each in reachable(message).values()
+            )
+        return self.prepared[message.full_name]
 
     def function(self, message: Descriptor) -> str:
         if message.full_name in self.names:
@@ -139,7 +142,7 @@ class _Writer:
     def single(self, field: FieldDescriptor) -> str:
         message = field.message_type
         if message is None:
-            return "x"
+            return "narrow(x)" if field.type == field.TYPE_FLOAT else "x"
         special = SPECIAL.get(message.full_name)
         if special is None:
             return f"{self.function(message)}(x)" if self.prepares(message) else "x"
@@ -149,10 +152,11 @@ class _Writer:
         return f"{write}(x)"
 
 
-def _may_take_a_string(message: Descriptor) -> bool:
-    """A string is a sequence of strings, which nobody means."""
+def _needs_care(message: Descriptor) -> bool:
+    """A string is a sequence of strings, which nobody means; and not every float fits 32 bits."""
     return any(
-        field.is_repeated and (field.cpp_type == field.CPPTYPE_STRING or field.enum_type is not None)
+        field.type == field.TYPE_FLOAT
+        or (field.is_repeated and (field.cpp_type == field.CPPTYPE_STRING or field.enum_type is not None))
         for field in message.fields
     )
 

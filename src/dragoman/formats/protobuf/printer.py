@@ -6,7 +6,7 @@ keep their order, since payloads name them by index. With ``wire`` only what dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import text_format
@@ -31,7 +31,7 @@ _WIRE_OPTIONS = frozenset({"packed", "allow_alias", "features", "message_set_wir
 _HIDDEN_OPTIONS = frozenset({"map_entry", "uninterpreted_option"})
 
 Lines = list[str]
-Nested = Sequence[pb.DescriptorProto]
+Nested = Mapping[str, pb.DescriptorProto]
 
 
 def print_file(
@@ -71,7 +71,7 @@ class _Printer:
         parts += (self.enum(each, file.package) for each in enums)
         groups = groups_of(file.extension)
         parts += (self.message(each, file.package) for each in file.message_type if each.name not in groups)
-        parts += self.extensions(file.extension, file.message_type, file.package)
+        parts += self.extensions(file.extension, by_name(file.message_type), file.package)
         if not self.wire:
             services = sorted(file.service, key=lambda each: each.name) if self.order else file.service
             parts += (self.service(each) for each in services)
@@ -115,7 +115,7 @@ class _Printer:
             lines += self.enum(enum, scope)
         for part in self.members(message, scope):
             lines += part
-        for lines_of_extension in self.extensions(message.extension, message.nested_type, scope):
+        for lines_of_extension in self.extensions(message.extension, by_name(message.nested_type), scope):
             lines += lines_of_extension
         return lines
 
@@ -134,12 +134,14 @@ class _Printer:
             else:
                 waiting.append((before, nested))
         emitted = 0
+        waiting.reverse()
+        nested_types = by_name(message.nested_type)
         for fields in self.items(message):
-            while waiting and waiting[0][0] <= emitted:
-                yield self.message(waiting.pop(0)[1], scope)
-            yield self.item(message, fields, scope)
+            while waiting and waiting[-1][0] <= emitted:
+                yield self.message(waiting.pop()[1], scope)
+            yield self.item(message, fields, nested_types, scope)
             emitted += sum(field.type_name.rpartition(".")[2] in made for field in fields)
-        for _, nested in waiting:
+        for _, nested in reversed(waiting):
             yield self.message(nested, scope)
 
     def items(self, message: pb.DescriptorProto) -> list[list[Field]]:
@@ -159,24 +161,25 @@ class _Printer:
                 items.append(oneofs[field.oneof_index])
         return items
 
-    def item(self, message: pb.DescriptorProto, fields: list[Field], scope: str) -> Lines:
+    def item(self, message: pb.DescriptorProto, fields: list[Field], nested: Nested, scope: str) -> Lines:
         first = fields[0]
         if not first.HasField("oneof_index") or first.proto3_optional:
-            return self.field(first, message.nested_type, scope)
+            return self.field(first, nested, scope)
         oneof = message.oneof_decl[first.oneof_index]
         lines = self.option_statements(oneof.options)
         for field in fields:
-            lines += self.field(field, message.nested_type, scope)
+            lines += self.field(field, nested, scope)
         return [f"oneof {oneof.name} {{", *indented(lines), "}"]
 
     def field(self, field: Field, nested: Nested, scope: str) -> Lines:
         options = self.bracketed(field.options, self.pseudo_options(field))
         if field.type == Field.TYPE_GROUP:
             name = field.type_name.rpartition(".")[2]
-            group = next(each for each in nested if each.name == name)
+            group = nested[name]
             head = f"{self.label(field)}group {name} = {field.number}{options} {{"
             return [head, *indented(self.body(group, join(scope, name))), "}"]
-        entry = entry_of(field, nested)
+        entry = nested.get(field.type_name.rpartition(".")[2]) if is_entry_field(field) else None
+        entry = entry if entry is not None and entry.options.map_entry else None
         if entry is not None:
             key, value = (self.type(each, join(scope, entry.name)) for each in entry.field)
             return [f"map<{key}, {value}> {field.name} = {field.number}{options};"]
@@ -303,12 +306,13 @@ def json_name(name: str) -> str:
     return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
-def entry_of(field: Field, nested: Nested) -> pb.DescriptorProto | None:
-    """The entry message of a map field; ``None`` for any other field."""
-    if field.type != Field.TYPE_MESSAGE or field.label != Field.LABEL_REPEATED:
-        return None
-    name = field.type_name.rpartition(".")[2]
-    return next((each for each in nested if each.options.map_entry and each.name == name), None)
+def by_name(nested: Sequence[pb.DescriptorProto]) -> Nested:
+    return {each.name: each for each in nested}
+
+
+def is_entry_field(field: Field) -> bool:
+    """Whether a field could be a map."""
+    return field.type == Field.TYPE_MESSAGE and field.label == Field.LABEL_REPEATED
 
 
 def groups_of(fields: Sequence[Field]) -> set[str]:

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.protobuf.check import Complaint, check
 from dragoman.formats.protobuf.known import known_file
-from dragoman.formats.protobuf.link import Linker, Symbols, join, messages_of, symbols_of
+from dragoman.formats.protobuf.link import Linker, Symbols, float_text, join, messages_of, symbols_of
 from dragoman.formats.protobuf.options import interpret_custom, interpret_standard
 from dragoman.formats.protobuf.parser import Path, Syntax, parse_text
 from dragoman.formats.protobuf.printer import json_name, print_file
@@ -45,7 +45,7 @@ class ProtobufSchema:
     def from_text(cls, text: str, references: Mapping[str, ProtobufSchema]) -> ProtobufSchema:
         """Of a .proto text. Raises ``InvalidSchema`` with line and column."""
         syntax = parse_text(text)
-        return cls._built(text, syntax, references, written=True)
+        return cls._built(text, syntax, references, True)
 
     @classmethod
     def from_base64(cls, text: str, references: Mapping[str, ProtobufSchema]) -> ProtobufSchema:
@@ -62,8 +62,10 @@ class ProtobufSchema:
         file.ClearField("source_code_info")
         if file.syntax == "proto2":
             file.ClearField("syntax")
-        _drop_usual_json_names(file)
-        return cls._built(text, Syntax(file, Source(""), {}, {}), references, written=False)
+        schema = cls._built(text, Syntax(_completed(file, references), Source(""), {}, {}), references, False)
+        # Descriptors can say more than texts can; what is kept must be a text that can be read again.
+        cls.from_text(schema.normalised(1), references)
+        return schema
 
     @classmethod
     def _built(
@@ -134,12 +136,33 @@ class ProtobufSchema:
         return hash(self.fingerprint)
 
 
-def _drop_usual_json_names(file: pb.FileDescriptorProto) -> None:
-    """Some compilers write them out, others do not. They say nothing either way."""
+def _completed(
+    file: pb.FileDescriptorProto, references: Mapping[str, ProtobufSchema]
+) -> pb.FileDescriptorProto:
+    """The file as the pool has it, with full type names and all that compilers leave open."""
+    syntax = Syntax(file, Source(""), {}, {})
+    file.name = ROOT
+
+    def complain(what: str, path: Path, next: str) -> InvalidSchema:
+        return syntax.source.error(what, 0, next)
+
+    imports = _imports(syntax, references)
+    if ROOT in imports:
+        file.name = "_" + ROOT
+    completed = pb.FileDescriptorProto()
+    _pool(file, imports, complain).FindFileByName(file.name).CopyToProto(completed)
+    _tidy(completed)
+    return completed
+
+
+def _tidy(file: pb.FileDescriptorProto) -> None:
+    """Compilers differ in whether they write out usual JSON names, and in how they write numbers."""
     fields = [field for message, _, _ in messages_of(file) for field in (*message.field, *message.extension)]
     for field in (*fields, *file.extension):
         if field.json_name == json_name(field.name):
             field.ClearField("json_name")
+        if field.default_value and field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
+            field.default_value = float_text(float(field.default_value))
 
 
 def _indexed(file: pb.FileDescriptorProto) -> Iterator[tuple[tuple[int, ...], str]]:

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from math import isinf
 from typing import Any, NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _MAX_DIGITS = 4000
+_LARGEST_FLOAT = (2 - 2**-24) * 2.0**127
 _EXACT = Context(prec=_MAX_DIGITS + 2, Emax=10**9, Emin=-(10**9))
+
+
+def narrow(value: Any) -> Any:
+    """A float that must fit 32 bits: a finite one never becomes infinite."""
+    if abs(value) > _LARGEST_FLOAT and not isinf(value):
+        raise ValueError("The number is too large for 32 bits.")
+    return value
 
 
 def read_timestamp(message: Any) -> datetime:

@@ -19,7 +19,7 @@ from dragoman.formats.thrift.model import (
     Type,
 )
 
-_MAX_DEPTH = 6
+_MAX_FIELDS = 50
 _SAMPLES: dict[Base, Any] = {
     Base.BOOL: True,
     Base.DOUBLE: 1.5,
@@ -29,13 +29,19 @@ _SAMPLES: dict[Base, Any] = {
 }
 
 
-def example(struct: Struct, field: Field | None = None, value: object = None) -> str:
+class _TooLarge(Exception):
+    """The message would not be small, or has no end, since it requires itself."""
+
+
+def example(struct: Struct, field: Field | None = None, value: object = None) -> str | None:
     """A message with this field set, and what else it requires."""
-    made = _struct(struct, 0)
-    if field is not None:
-        if struct.kind == "union":
-            made = {}
-        made[field.name] = _sample(field.type, 0) if value is None else _shown(value)
+    maker = _Maker()
+    try:
+        made = maker.struct(struct) if field is None or struct.kind != "union" else {}
+        if field is not None:
+            made[field.name] = maker.sample(field.type) if value is None else _shown(value)
+    except _TooLarge:
+        return None
     return json.dumps(made)
 
 
@@ -43,24 +49,28 @@ def _shown(value: object) -> object:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def _struct(struct: Struct, depth: int) -> dict[str, Any]:
-    if depth > _MAX_DEPTH:
-        return {}
-    needed = [field for field in struct.fields if field.requiredness is Requiredness.REQUIRED]
-    if struct.kind == "union":
-        needed = struct.fields[:1]
-    return {field.name: _sample(field.type, depth) for field in needed}
+class _Maker:
+    def __init__(self) -> None:
+        self.count = 0
 
+    def struct(self, struct: Struct) -> dict[str, Any]:
+        needed = [field for field in struct.fields if field.requiredness is Requiredness.REQUIRED]
+        if struct.kind == "union":
+            needed = struct.fields[:1]
+        return {field.name: self.sample(field.type) for field in needed}
 
-def _sample(type: Type, depth: int) -> Any:
-    match type:
-        case Base():
-            return _SAMPLES.get(type, 1)
-        case EnumType():
-            return type.enum.members[-1].name
-        case StructType():
-            return _struct(type.struct, depth + 1)
-        case ListType() | SetType():
-            return [_sample(type.item, depth)]
-        case MapType():
-            return {str(_sample(type.key, depth)): _sample(type.value, depth)}
+    def sample(self, type: Type) -> Any:
+        self.count += 1
+        if self.count > _MAX_FIELDS:
+            raise _TooLarge
+        match type:
+            case Base():
+                return _SAMPLES.get(type, 1)
+            case EnumType():
+                return type.enum.members[-1].name
+            case StructType():
+                return self.struct(type.struct)
+            case ListType() | SetType():
+                return [self.sample(type.item)]
+            case MapType():
+                return {str(self.sample(type.key)): self.sample(type.value)}

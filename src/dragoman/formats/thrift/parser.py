@@ -32,6 +32,7 @@ from dragoman.formats.thrift.model import (
 from dragoman.schema.scanning import Source, Token
 
 MAX_DEPTH = 32
+_LONGEST_NUMBER = 40
 BASES = {**{each.value: each for each in Base}, "byte": Base.BYTE}
 _CONTAINERS = {"list": 1, "set": 1, "map": 2}
 _UNSUPPORTED = {"slist": "string", "senum": "enum"}
@@ -321,4 +322,7 @@ class _Parser:
 
 
 def whole(text: str) -> int:
+    """One that is very long is just very large."""
+    if len(text) > _LONGEST_NUMBER:
+        return 2**128
     return int(text, 16) if "x" in text.lower() else int(text)
