@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from dragoman.core.broker import Broker
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.registry import Registry
+from dragoman.registry import connect
 
 
 def open_broker(broker: str | Broker | None) -> tuple[Broker, bool]:
@@ -21,7 +20,5 @@ def open_broker(broker: str | Broker | None) -> tuple[Broker, bool]:
 
 def open_registry(registry: str | Registry | None) -> tuple[Registry, bool]:
     if registry is None or isinstance(registry, str):
-        # By name: client and registry are neighbours that know each other through the core's port alone.
-        made: Registry = import_module("dragoman.registry").connect(registry or default_registry())
-        return made, True
+        return connect(registry or default_registry()), True
     return registry, False

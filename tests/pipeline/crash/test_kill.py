@@ -1,0 +1,136 @@
+"""Driver and workers killed again and again: every message is in the table or in quarantine, once.
+
+``DRAGOMAN_FULL=1`` runs the long form: 500,000 messages and ten kills for each table format.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.pipeline.source.channels import V1, Place, loans
+
+from dragoman.core.message import Message
+from dragoman.pipeline.events import read_events
+from dragoman.pipeline.tables import open_table
+
+FULL = os.environ.get("DRAGOMAN_FULL") == "1"
+MESSAGES = 500_000 if FULL else 20_000
+KILLS = 10 if FULL else 2
+ROWS_PER_BATCH = MESSAGES // (KILLS * 6)
+ROOT = Path(__file__).parents[3]
+PATIENCE = 300.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    made = Place(tmp_path)
+    (number,) = made.register("loans-value", V1)
+    made.create("loans")
+    for start in range(0, MESSAGES, 10_000):
+        batch = loans(number, V1, range(start, start + 10_000))
+        made.publish(
+            [
+                Message("loans", b"corrupt", partition=index % 2)
+                if index % 100 == 0
+                else message._replace(partition=index % 2)
+                for index, message in enumerate(batch)
+            ]
+        )
+    return made
+
+
+class Driver:
+    """One life of the driver, with its JVM and its Python workers in a process group of their own."""
+
+    def __init__(self, place: Place, table_format: str) -> None:
+        self._events = place.folder / "tables" / "_dragoman" / "pipeline-loans" / "events.jsonl"
+        target = str(place.folder / "tables")
+        arguments = (place.broker, place.registry, target, table_format, str(ROWS_PER_BATCH))
+        with (place.folder / "driver.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.pipeline.crash.driver", *arguments],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def wait_for_batches(self, more: int) -> bool:
+        """Until so many more batches are in the tables; False if the work is done."""
+        wanted = read_events(self._events, "").batch + more
+        for _ in self._waiting():
+            if self._process.poll() is not None:
+                return False
+            if read_events(self._events, "").batch >= wanted:
+                return True
+        raise AssertionError("the driver makes no progress")
+
+    def kill(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_a_worker(self) -> None:
+        workers = [pid for pid in self._group() if "pyspark" in _command(pid)]
+        if workers:
+            os.kill(random.choice(workers), signal.SIGKILL)
+
+    def finish(self) -> int:
+        return self._process.wait(PATIENCE)
+
+    def _group(self) -> Iterator[int]:
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if os.getpgid(int(entry.name)) == self._process.pid:
+                        yield int(entry.name)
+                except ProcessLookupError:
+                    continue
+
+    @staticmethod
+    def _waiting() -> Iterator[None]:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            yield
+            time.sleep(0.05)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"] if FULL else ["delta"])
+def test_each_message_is_there_once_however_often_the_driver_is_killed(
+    place: Place, table_format: str
+) -> None:
+    for number in range(KILLS):
+        driver = Driver(place, table_format)
+        unfinished = driver.wait_for_batches(1 + number % 2)
+        assert unfinished, "the driver finished before it could be killed: make the batches smaller"
+        driver.kill()
+    last = Driver(place, table_format)
+    if last.wait_for_batches(1):
+        last.kill_a_worker()
+    while last.finish() != 0:
+        last = Driver(place, table_format)
+    target = str(place.folder / "tables")
+    good = open_table(table_format, target, "loans").read(["_meta"]).to_pylist()
+    bad = open_table(table_format, target, "loans_quarantine").read(["partition", "offset"]).to_pylist()
+    places = Counter((row["_meta"]["partition"], row["_meta"]["offset"]) for row in good)
+    places.update((row["partition"], row["offset"]) for row in bad)
+    assert len(good) == MESSAGES - MESSAGES // 100
+    assert len(bad) == MESSAGES // 100
+    assert set(places.values()) == {1}
+    assert len(places) == MESSAGES
