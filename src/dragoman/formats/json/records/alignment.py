@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from dragoman.formats.json.link import Place
 from dragoman.formats.json.model import Model
-from dragoman.formats.json.node import Array, Combined, Node, Object
+from dragoman.formats.json.node import Array, Combined, Criterion, Node, Null, Object
 from dragoman.formats.json.validator import compiled
 from dragoman.schema.types import ArrayType, MapType, RecordType, Type, UnionType
 
@@ -50,7 +50,9 @@ def _inner(model: Model, node: Node, type: Type) -> Iterator[tuple[Node, Type]]:
 
 
 def _not_null(model: Model, node: Object, record: RecordType) -> frozenset[str]:
-    names = {field.name for field in record.fields}
+    names = {
+        field.name for field in record.fields if isinstance(field.type, UnionType) and field.type.optional
+    }
     return frozenset(
         name
         for name, place in node.properties.items()
@@ -59,4 +61,8 @@ def _not_null(model: Model, node: Object, record: RecordType) -> frozenset[str]:
 
 
 def _takes_null(model: Model, place: Place) -> bool:
+    node = model.at(place)
+    alternatives = node.branches if isinstance(node, Combined) and node.criterion is Criterion.ANY else ()
+    if any(isinstance(model.at(branch), Null) for branch in alternatives):
+        return True
     return compiled(model.linked, place).is_valid(None)
