@@ -1,0 +1,84 @@
+"""A Python package from a model: records, channels, and for each endpoint a controller and a test to fill in.
+
+Files that were generated are written anew each time; those to fill in are written once, and never again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.language.generators.code.channels import channels_module
+from dragoman.language.generators.code.controllers import (
+    controller_module,
+    handlers,
+    module_name,
+    test_module,
+)
+from dragoman.language.generators.code.records import records_module
+from dragoman.language.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str
+    text: str
+    once: bool
+    """Written once, then the user's."""
+    handlers: tuple[str, ...] = ()
+    """The functions that it must have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    path: str
+    reason: str
+
+
+def package(model: Model, source: str) -> list[File]:
+    """The files of the package. ``source`` is the name of the model's file, for their headers."""
+    files = [
+        File(
+            "__init__.py", f'"""Generated from {source}; endpoints are in modules of their own."""\n', False
+        ),
+        File("records.py", records_module(model, source), False),
+        File("channels.py", channels_module(model, source), False),
+    ]
+    if model.endpoints:
+        files.append(File("tests/__init__.py", "", True))
+    for name in model.endpoints:
+        files.append(
+            File(f"{module_name(name)}.py", controller_module(model, name), True, handlers(model, name))
+        )
+        files.append(File(f"tests/test_{module_name(name)}.py", test_module(model, name), True))
+    return files
+
+
+def write(files: list[File], folder: Path) -> list[str]:
+    """Write what is new or changed; the paths that were written."""
+    written = []
+    for file in files:
+        target = folder / file.path
+        if target.exists() and (file.once or target.read_text(encoding="utf-8") == file.text):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(file.text, encoding="utf-8")
+        written.append(file.path)
+    return written
+
+
+def stale(files: list[File], folder: Path) -> list[Stale]:
+    """What no longer fits the model: generated files that differ, and handlers that are missing."""
+    found = []
+    for file in files:
+        target = folder / file.path
+        if not target.exists():
+            found.append(Stale(file.path, "It is missing."))
+            continue
+        text = target.read_text(encoding="utf-8")
+        if not file.once and text != file.text:
+            found.append(Stale(file.path, "It was generated from another version of the model."))
+        missing = [name for name in file.handlers if f"def {name}(" not in text]
+        if missing:
+            found.append(Stale(file.path, f"It has no {', '.join(missing)}."))
+    return found

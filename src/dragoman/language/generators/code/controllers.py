@@ -1,0 +1,187 @@
+"""For each endpoint a controller that runs at once, and a test: both to be filled in."""
+
+from __future__ import annotations
+
+import re
+
+from dragoman.language import syntax as s
+from dragoman.language.generators.code.channels import constant
+from dragoman.language.generators.code.records import (
+    all_definitions,
+    example,
+    example_statement,
+    payload_record,
+)
+from dragoman.language.generators.definitions import Definition
+from dragoman.language.model import Interaction, Model
+from dragoman.language.pointer import read_pointer
+
+_WIDTH = 100
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def module_name(endpoint: str) -> str:
+    return snake(endpoint)
+
+
+def _received(model: Model, endpoint: str) -> list[Interaction]:
+    """What arrives by itself. A reply is waited for by the one who asked, so it has no handler."""
+    return [
+        each
+        for each in model.interactions_of(endpoint)
+        if each.receives and not (each.message.part == "reply" and not each.provides)
+    ]
+
+
+def _sent(model: Model, endpoint: str) -> list[Interaction]:
+    return [
+        each
+        for each in model.interactions_of(endpoint)
+        if not each.receives and not (each.message.part == "reply" and each.provides)
+    ]
+
+
+def handlers(model: Model, endpoint: str) -> tuple[str, ...]:
+    return tuple(_handler(each.message) for each in _received(model, endpoint))
+
+
+def _handler(message: s.Message) -> str:
+    return f"on_{snake(message.name.text)}"
+
+
+def _reply(interaction: Interaction) -> s.Message | None:
+    if interaction.message.part != "request":
+        return None
+    return next(each for each in interaction.channel.messages if each.part == "reply")
+
+
+def controller_module(model: Model, endpoint: str) -> str:
+    """The controller of an endpoint: one method for each message that it receives."""
+    known = all_definitions(model)
+    received, sent = _received(model, endpoint), _sent(model, endpoint)
+    constants, records = set[str](), set[str]()
+    methods = []
+    for each in received:
+        reply = _reply(each)
+        constants |= {constant(each.message.name.text)} | ({constant(reply.name.text)} if reply else set())
+        records |= {payload_record(each.message)} | ({payload_record(reply)} if reply else set())
+        methods.append(_method(known, each, reply))
+    for each in sent:
+        constants.add(constant(each.message.name.text))
+        records.add(payload_record(each.message))
+        reply = _reply(each)
+        if reply is not None:
+            records.add(payload_record(reply))
+        methods.append(_sender(each, reply))
+    node = model.endpoints[endpoint]
+    about = (
+        node.description.value.strip().replace('"""', "'''")
+        if node.description
+        else f"The endpoint {endpoint}."
+    )
+    dragoman = ["Client"] if sent else []
+    dragoman += ["controller"] + (["endpoint"] if received else [])
+    from_channels = imported(".channels", constants)
+    from_records = imported(".records", records)
+    body = "\n".join(methods) or "    pass\n"
+    return (
+        f'"""{about}"""\n\nfrom __future__ import annotations\n\n'
+        f"from dragoman import {', '.join(dragoman)}\n\n"
+        f"{from_channels}{from_records}\n\n"
+        f'@controller(group="{endpoint_group(endpoint)}")\nclass {endpoint}:\n' + body
+    )
+
+
+def imported(module: str, names: set[str]) -> str:
+    """An import statement, over several lines where it is long."""
+    if not names:
+        return ""
+    line = f"from {module} import {', '.join(sorted(names))}"
+    if len(line) <= _WIDTH:
+        return line + "\n"
+    return f"from {module} import (\n" + "".join(f"    {name},\n" for name in sorted(names)) + ")\n"
+
+
+def endpoint_group(endpoint: str) -> str:
+    return snake(endpoint).replace("_", "-")
+
+
+def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | None) -> str:
+    name, record = constant(each.message.name.text), payload_record(each.message)
+    to = f", reply_to={constant(reply.name.text)}" if reply else ""
+    returns = payload_record(reply) if reply else "None"
+    about = (
+        each.message.description.value.strip() if each.message.description else f"{each.message.name.text}."
+    )
+    lines = [
+        f"    @endpoint({name}{to})",
+        f"    async def {_handler(each.message)}(self, message: {record}) -> {returns}:",
+        f'        """{about}"""',
+    ]
+    if reply is not None:
+        lines.append(example_statement(known, "        return ", returns, _correlated(each, reply)))
+    return "\n".join(lines) + "\n"
+
+
+def _correlated(each: Interaction, reply: s.Message) -> dict[str, str]:
+    """The reply carries the identifier of its request."""
+    clause = reply.pointed("CORRELATION_ID") or each.message.pointed("CORRELATION_ID")
+    pointer = read_pointer(clause.pointer.value) if clause else None
+    if pointer is None or pointer.part != "payload" or len(pointer.tokens) != 1:
+        return {}
+    return {pointer.tokens[0]: f"message.{pointer.tokens[0]}"}
+
+
+def _sender(each: Interaction, reply: s.Message | None) -> str:
+    record, name = payload_record(each.message), constant(each.message.name.text)
+    verb = snake(each.message.name.text)
+    if reply is None:
+        return _function(f"send_{verb}", record, "None") + f"        await client.publish({name}, message)\n"
+    answer = payload_record(reply)
+    body = f"        return await client.request({name}, message, reply={answer})\n"
+    return _function(f"ask_{verb}", record, answer) + body
+
+
+def _function(name: str, record: str, returns: str) -> str:
+    line = f"    async def {name}(self, client: Client, message: {record}) -> {returns}:\n"
+    if len(line) <= _WIDTH:
+        return line
+    return f"    async def {name}(\n        self, client: Client, message: {record}\n    ) -> {returns}:\n"
+
+
+def test_module(model: Model, endpoint: str) -> str:
+    """A test of each handler. It passes at once, and is there to be changed."""
+    known = all_definitions(model)
+    received = _received(model, endpoint)
+    records = [payload_record(each.message) for each in received]
+    replies = {payload_record(reply) for each in received if (reply := _reply(each))}
+    head = f'"""Tests of {endpoint}."""\n\nfrom __future__ import annotations\n\n'
+    head += "import asyncio\n\n" if received else ""
+    imports = {
+        f"..{module_name(endpoint)}": {endpoint},
+        "..records": _needed(known, records) | replies,
+    }
+    head += "".join(imported(module, imports[module]) for module in sorted(imports))
+    tests = [_test(known, endpoint, each) for each in received]
+    tests = tests or [f"def test_it_can_be_made() -> None:\n    assert {endpoint}() is not None\n"]
+    return head + "".join(f"\n\n{test}" for test in tests)
+
+
+def _test(known: dict[str, Definition], endpoint: str, each: Interaction) -> str:
+    reply = _reply(each)
+    call = f"asyncio.run({endpoint}().{_handler(each.message)}(message))"
+    check = f"assert isinstance({call}, {payload_record(reply)})" if reply else call
+    return (
+        f"def test_{snake(each.message.name.text)}_is_handled() -> None:\n"
+        + example_statement(known, "    message = ", payload_record(each.message))
+        + f"\n    {check}\n"
+    )
+
+
+def _needed(known: dict[str, Definition], records: list[str]) -> set[str]:
+    """The classes that the examples of these records are made of."""
+    text = " ".join(example(known, record) for record in records)
+    return {name for name in re.findall(r"(\w+)\(", text) if name in known}

@@ -1,0 +1,255 @@
+"""Schemas, pictures and code from models."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import fastavro
+import jsonschema_rs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.core.errors import ConfigurationError, NotFound
+from dragoman.core.format import Format
+from dragoman.core.loading import FORMATS as FORMAT_GROUP
+from dragoman.core.loading import load
+from dragoman.language.generators.code import package, stale, write
+from dragoman.language.generators.picture.flow import flow_svg
+from dragoman.language.generators.picture.layout import arrange
+from dragoman.language.generators.picture.mermaid import flow_mermaid, system_mermaid
+from dragoman.language.generators.picture.system import system_svg
+from dragoman.language.generators.schemas import FORMATS, schema
+from dragoman.language.model import Model, load_model
+from dragoman.language.parser import parse, parse_strictly
+from tests.language import ebnf
+
+MODELS = sorted((Path(__file__).parents[2] / "examples" / "models").glob("*.mdsl"))
+TYPES = """API description Types
+data type All {
+  "b": D<bool>, "i": ID<int>, "l": D<long>, "f": D<float>, "d": D<double>, "s": D<string>, "r": D<raw>,
+  "opt": D<string>?, "many": D<int>*, "some": { "x": D<int> }+, "odd name": D<string>, "from": D<int>,
+  "left": D<int> | "right": Other, "next": All?, "pair": [ { "a": D<int> }; Other ], "any": P,
+  "either": { (D<int> | D<string>) }, "names": Names
+}
+data type Other { "z": D<string> }
+data type Names Name*
+data type Name D<string>
+data type Pair [ { "a": D<int> }; Other ]
+"""
+
+
+def model(text: str) -> Model:
+    return Model(parse_strictly(text))
+
+
+def every_type() -> Iterator[tuple[Model, str]]:
+    for each in (*map(load_model, MODELS), model(TYPES)):
+        yield from ((each, name) for name in each.types)
+
+
+@pytest.mark.parametrize(
+    ("format", "registered"), [("avro", "AVRO"), ("json", "JSON"), ("protobuf", "PROTOBUF")]
+)
+def test_each_data_type_becomes_a_schema_that_its_format_reads(format: str, registered: str) -> None:
+    reader: Format = load(FORMAT_GROUP, registered)()
+    for each, name in every_type():
+        assert reader.parse(schema(each, name, format)).text
+
+
+def test_avro_has_optional_fields_lists_and_unions() -> None:
+    document = json.loads(schema(model(TYPES), "All", "avro"))
+    fields = {field["name"]: field for field in document["fields"]}
+    assert fields["opt"]["type"] == ["null", "string"] and fields["opt"]["default"] is None
+    assert fields["many"] == {"name": "many", "type": {"type": "array", "items": "int"}, "default": []}
+    assert fields["next"]["type"] == ["null", "All"]
+    assert fields["odd_name"]["doc"] == "In the model: odd name"
+    assert fields["left"]["type"][0] == fields["right"]["type"][0] == "null"
+    assert fields["either"]["type"] == ["int", "string"]
+    assert fields["names"]["type"] == {"type": "array", "items": "string"}
+    fastavro.parse_schema(document)
+
+
+def test_json_schema_accepts_what_fits_and_refuses_what_does_not() -> None:
+    validator = jsonschema_rs.validator_for(json.loads(schema(model(TYPES), "Pair", "json")))
+    assert validator.is_valid([{"a": 1}, {"z": "x"}])
+    assert not validator.is_valid([{"a": 1}])
+    assert not validator.is_valid([{"a": "1"}, {"z": "x"}])
+    loop = jsonschema_rs.validator_for(json.loads(schema(model(TYPES), "All", "json")))
+    assert not loop.is_valid({"b": True})
+
+
+def test_protobuf_numbers_fields_and_has_choices() -> None:
+    text = schema(model(TYPES), "All", "protobuf")
+    assert "  optional string opt = 8;" in text
+    assert "  repeated int32 many = 9;" in text
+    assert '  string odd_name = 11 [json_name = "odd name"];' in text
+    assert "  oneof choice {\n    int32 left = 13;\n    Other right = 14;\n  }" in text
+
+
+def test_thrift_has_structs_in_order_and_unions() -> None:
+    text = schema(model(TYPES), "All", "thrift")
+    assert "  8: optional string opt;" in text
+    assert "union AllEither {" in text
+    assert text.index("struct Other") < text.index("struct All {")
+
+
+def test_wrong_wishes_get_an_answer() -> None:
+    with pytest.raises(NotFound, match="It has: All"):
+        schema(model(TYPES), "Nothing", "avro")
+    with pytest.raises(ConfigurationError, match="avro"):
+        schema(model(TYPES), "All", "xml")
+
+
+@settings(deadline=None, max_examples=60)
+@given(ebnf.texts())
+def test_every_model_can_be_drawn_and_has_schemas(text: str) -> None:
+    drawn = Model(parse(text))
+    ET.fromstring(system_svg(drawn))
+    system_mermaid(drawn)
+    for flow in drawn.flows.values():
+        ET.fromstring(flow_svg(flow))
+        flow_mermaid(flow)
+    for name in drawn.types:
+        for format in FORMATS:
+            assert schema(drawn, name, format)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(1, 14).flatmap(
+        lambda count: st.tuples(
+            st.just(count),
+            st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1)), max_size=30),
+        )
+    )
+)
+def test_boxes_never_overlap(graph: tuple[int, list[tuple[int, int]]]) -> None:
+    count, pairs = graph
+    sizes = {str(node): (50.0, 20.0 + 7 * node) for node in range(count)}
+    layout = arrange(sizes, [(str(a), str(b)) for a, b in pairs if a != b], {})
+    for one, other in combinations(layout.boxes.values(), 2):
+        apart = one.right <= other.x or other.right <= one.x
+        apart = apart or one.y + one.height <= other.y + 1e-6 or other.y + other.height <= one.y + 1e-6
+        assert apart
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_a_picture_shows_all_endpoints_channels_and_messages(path: Path) -> None:
+    drawn = load_model(path)
+    texts = {each.text for each in ET.fromstring(system_svg(drawn)).iter() if each.text}
+    messages = {message.name.text for channel in drawn.channels.values() for message in channel.messages}
+    assert {*drawn.endpoints, *drawn.channels, *messages} <= texts
+
+
+def test_arrows_follow_the_messages() -> None:
+    loans = load_model(next(path for path in MODELS if path.stem == "loan-broker"))
+    lines = system_mermaid(loans).splitlines()
+    ids = {line.split('"')[1].split("<")[0]: line.strip().split("[")[0].split("(")[0] for line in lines[1:14]}
+    assert f'  {ids["Customer"]} -->|"LoanRequest"| {ids["LoanBrokerChannel"]}' in lines
+    assert f'  {ids["LoanBrokerChannel"]} -->|"LoanRequest"| {ids["LoanBroker"]}' in lines
+    assert f'  {ids["LoanBrokerChannel"]} -->|"LoanReply"| {ids["Customer"]}' in lines
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generated")
+    for path in MODELS:
+        write(package(load_model(path), path.name), folder / path.stem.replace("-", "_"))
+    return folder
+
+
+def test_generated_packages_run_at_once(generated: Path) -> None:
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--import-mode=importlib",
+        "-W",
+        "ignore",
+        f"--rootdir={generated}",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, str(generated)]
+    done = subprocess.run(command, cwd=generated, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "25 passed" in done.stdout
+
+
+def test_generated_code_is_clean(generated: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--select",
+        "E,F,W,I",
+        "--line-length",
+        "110",
+        "--isolated",
+    ]
+    done = subprocess.run(
+        [*command, str(generated)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+async def test_a_generated_endpoint_answers_through_a_client(
+    generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(generated))
+    from importlib import import_module
+
+    from dragoman import Client
+
+    module, records = import_module("loan_broker.loan_broker"), import_module("loan_broker.records")
+    channels = import_module("loan_broker.channels")
+    request = records.LoanRequestDto(socialSecurityNumber=1, amount=1000.0, termInMonths=12, requestId=7)
+    async with Client(
+        broker="memory://generated", registry="memory://", controllers=[module.LoanBroker]
+    ) as client:
+        reply = await client.request(channels.LOAN_REQUEST, request, reply=records.LoanReplyDto)
+    assert reply.requestId == 7
+
+
+def test_generated_records_have_the_schema_of_their_data_type(
+    generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(generated))
+    from importlib import import_module
+
+    avro: Format = load(FORMAT_GROUP, "AVRO")()
+    for path in MODELS:
+        records = import_module(f"{path.stem.replace('-', '_')}.records")
+        for name in load_model(path).types:
+            ours = avro.parse(schema(load_model(path), name, "avro"))
+            theirs = avro.parse(avro.schema_of(getattr(records, name)))
+            assert not avro.incompatibilities(ours, theirs), name
+            assert not avro.incompatibilities(theirs, ours), name
+
+
+def test_generating_again_touches_nothing_that_was_written(tmp_path: Path) -> None:
+    path = next(path for path in MODELS if path.stem == "streetlights")
+    files = package(load_model(path), path.name)
+    assert len(write(files, tmp_path)) == len(files)
+    mine = tmp_path / "control_room.py"
+    mine.write_text(mine.read_text() + "\n# mine\n")
+    assert write(files, tmp_path) == []
+    assert mine.read_text().endswith("# mine\n")
+    (tmp_path / "records.py").write_text("old")
+    assert write(files, tmp_path) == ["records.py"]
+
+
+def test_stale_code_is_told(tmp_path: Path) -> None:
+    path = next(path for path in MODELS if path.stem == "streetlights")
+    write(package(load_model(path), path.name), tmp_path)
+    assert stale(package(load_model(path), path.name), tmp_path) == []
+    text = path.read_text().replace("LightMeasurement", "LightReading").replace("lumens", "lux")
+    changed = {each.path: each.reason for each in stale(package(model(text), path.name), tmp_path)}
+    assert set(changed) == {"records.py", "channels.py", "control_room.py", "energy_report.py"}
+    assert changed["control_room.py"] == "It has no on_light_reading."
