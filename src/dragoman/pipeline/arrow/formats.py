@@ -11,6 +11,7 @@ from dragoman.pipeline.arrow.port import ColumnFormat
 _FORMATS = {
     "AVRO": "dragoman.pipeline.arrow.avro:AvroColumns",
     "JSON": "dragoman.pipeline.arrow.json_columns:JsonColumns",
+    "PROTOBUF": "dragoman.pipeline.arrow.protobuf_columns:ProtobufColumns",
 }
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -15,22 +13,17 @@ from dragoman.pipeline.arrow.codec_rows import CodecColumnDecoder, CodecColumnEn
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText, whole_type
 from dragoman.pipeline.arrow.rejection import Malformed, Reason
+from dragoman.pipeline.arrow.shapes import (
+    Column,
+    list_column,
+    map_column,
+    opaque_column,
+    same,
+    struct_column,
+)
 from dragoman.pipeline.arrow.variant import VARIANT_TYPE, to_json, to_variant
 
 _LARGEST = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """``inward`` shapes a document's value for Arrow, ``outward`` makes it one again."""
-
-    type: Any
-    inward: Callable[[Any], Any]
-    outward: Callable[[Any], Any]
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _integer(value: Any) -> Any:
@@ -67,11 +60,11 @@ def _double(value: Any) -> Any:
 
 
 _PLAIN = {
-    "boolean": Column(pa.bool_(), _same, _same),
-    "integer": Column(pa.int64(), _integer, _same),
-    "number": Column(pa.float64(), _double, _same),
-    "string": Column(pa.string(), _same, _same),
-    "null": Column(pa.null(), _same, _same),
+    "boolean": Column(pa.bool_(), same, same),
+    "integer": Column(pa.int64(), _integer, same),
+    "number": Column(pa.float64(), _double, same),
+    "string": Column(pa.string(), same, same),
+    "null": Column(pa.null(), same, same),
 }
 _FORMATS = {
     "date-time": Column(pa.timestamp("us", "UTC"), _moment, _iso),
@@ -148,7 +141,7 @@ class _Reader:
             case "object":
                 return self._object(schema, open)
             case "array" if isinstance(schema.get("items"), dict):
-                return _list(self.column(schema["items"], open))
+                return list_column(self.column(schema["items"], open))
             case "string":
                 return _FORMATS.get(schema.get("format", ""), _PLAIN["string"])
             case str() as kind if kind in _PLAIN:
@@ -159,9 +152,11 @@ class _Reader:
     def _object(self, schema: dict[str, Any], open: frozenset[str]) -> Column:
         properties = schema.get("properties")
         if properties:
-            return _struct({name: self.column(each, open) for name, each in properties.items()})
+            return struct_column({name: self.column(each, open) for name, each in properties.items()})
         values = schema.get("additionalProperties")
-        return _map(self.column(values, open)) if isinstance(values, dict) and values else self._opaque()
+        return (
+            map_column(self.column(values, open)) if isinstance(values, dict) and values else self._opaque()
+        )
 
     def _reference(self, reference: str, open: frozenset[str]) -> Column:
         if reference in open:
@@ -181,11 +176,11 @@ class _Reader:
                 code="configuration.recursive-type",
                 next="Set the option recursion to variant or json to keep the inner value whole.",
             )
-        return _opaque(self.mapping.recursion)
+        return opaque_column(self.mapping.recursion)
 
     def _opaque(self) -> Column:
         """A value of several or unknown types: text, or VARIANT if unions are."""
-        return _opaque("variant" if self.mapping.unions == "variant" else "json")
+        return opaque_column("variant" if self.mapping.unions == "variant" else "json")
 
 
 def _implied(schema: dict[str, Any]) -> Any:
@@ -199,53 +194,3 @@ def _at(document: Any, pointer: str) -> Any:
     for part in filter(None, pointer.split("/")):
         document = document[part.replace("~1", "/").replace("~0", "~")]
     return document
-
-
-def _opaque(form: str) -> Column:
-    if form == "variant":
-        return Column(VARIANT_TYPE, lambda value: None if value is None else to_variant(value), _same)
-    return Column(
-        pa.string(),
-        lambda value: None if value is None else to_json(value),
-        lambda text: None if text is None else json.loads(text),
-    )
-
-
-def _struct(columns: dict[str, Column]) -> Column:
-    def inward(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return None
-        return {name: _placed(name, column.inward, value.get(name)) for name, column in columns.items()}
-
-    def outward(row: Any) -> Any:
-        if row is None:
-            return None
-        cells = {name: column.outward(row.get(name)) for name, column in columns.items()}
-        return {name: cell for name, cell in cells.items() if cell is not None}
-
-    return Column(pa.struct([(name, column.type) for name, column in columns.items()]), inward, outward)
-
-
-def _placed(name: str, inward: Callable[[Any], Any], value: Any) -> Any:
-    try:
-        return inward(value)
-    except Malformed as found:
-        inner = found.rejection.path
-        path = f"{name}.{inner}" if inner else name
-        raise Malformed(found.rejection.code, found.rejection.reason, path) from None
-
-
-def _list(items: Column) -> Column:
-    return Column(
-        pa.list_(pa.field("element", items.type)),
-        lambda value: None if value is None else [items.inward(each) for each in value],
-        lambda row: None if row is None else [items.outward(each) for each in row],
-    )
-
-
-def _map(values: Column) -> Column:
-    return Column(
-        pa.map_(pa.string(), pa.field("value", values.type)),
-        lambda value: None if value is None else [(key, values.inward(each)) for key, each in value.items()],
-        lambda row: None if row is None else {key: values.outward(each) for key, each in row},
-    )
