@@ -23,6 +23,7 @@ from dragoman.formats.json.records.decoding import value_from
 from dragoman.formats.json.records.misfit import Misfit
 from dragoman.formats.json.scalars_of import kind, scalar
 from dragoman.schema.markers import Length, Primitive
+from dragoman.schema.records import named
 from dragoman.schema.types import (
     MISSING,
     ArrayType,
@@ -204,7 +205,9 @@ class _Describer:
             return _union([NULL, self._enum(place, {**schema, "enum": rest}, name)])
         if values and all(isinstance(each, str) and _is_symbol(each) for each in values):
             names = _names(name, schema)
-            made = Enum(names.name, {each: each for each in values})  # type: ignore[misc]
+            build: Any = Enum
+            made = build(names.name, {each: each for each in values})
+            named(name=names.name, namespace=names.namespace, doc=names.doc, aliases=names.aliases)(made)
             return self._named.setdefault(place, EnumType(names, made))
         kinds = {kind(each) for each in values}
         if kinds == {"integer", "number"}:
