@@ -27,6 +27,7 @@ _MAP_KEYS = frozenset(
         Field.TYPE_SFIXED32, Field.TYPE_SFIXED64,
     }
 )  # fmt: skip
+_ENTRY = [("key", 1), ("value", 2)]
 _UNPACKABLE = frozenset({Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE, Field.TYPE_GROUP})
 
 
@@ -98,7 +99,9 @@ class Checker:
         for index, oneof in enumerate(message.oneof_decl):
             if index not in filled:
                 raise self.complain(f"The oneof {oneof.name!r} has no fields.", (*path, 8, index), "")
-        if message.options.map_entry and message.field and message.field[0].type not in _MAP_KEYS:
+        if message.options.map_entry and [(each.name, each.number) for each in message.field] != _ENTRY:
+            raise self.complain(f"{name} is not an entry of a map.", path, "")
+        if message.options.map_entry and message.field[0].type not in _MAP_KEYS:
             raise self.complain(
                 "A map's key is a string, a bool or an integer.", (*path, 2, 0, 6), "Use another key type."
             )

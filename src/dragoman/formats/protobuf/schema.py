@@ -13,6 +13,7 @@ from google.protobuf import descriptor_pb2 as pb
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError as ProtobufDecodeError
+from google.protobuf.message import Message
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.protobuf.check import Complaint, check
@@ -52,6 +53,7 @@ class ProtobufSchema:
         """Of a serialized ``FileDescriptorProto``, the form that many clients register."""
         try:
             file = pb.FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
+            _check_text(file)
         except (binascii.Error, ValueError, ProtobufDecodeError) as error:
             raise InvalidSchema(
                 "This is neither a .proto text nor a FileDescriptorProto in base64.",
@@ -62,10 +64,11 @@ class ProtobufSchema:
         file.ClearField("source_code_info")
         if file.syntax == "proto2":
             file.ClearField("syntax")
-        schema = cls._built(text, Syntax(_completed(file, references), Source(""), {}, {}), references, False)
-        # Descriptors can say more than texts can; what is kept must be a text that can be read again.
-        cls.from_text(schema.normalised(1), references)
-        return schema
+        syntax = Syntax(_completed(file, references), Source(""), {}, {})
+        # Descriptors can say more than texts can. What counts is what the text can say.
+        made = cls.from_text(cls._built(text, syntax, references, False).normalised(1), references)
+        made.text = text
+        return made
 
     @classmethod
     def _built(
@@ -134,6 +137,16 @@ class ProtobufSchema:
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
+
+
+def _check_text(message: Message) -> None:
+    """Raises ``ValueError`` if a string is not UTF-8: descriptors of the older kind do not see to that."""
+    for field, value in message.ListFields():
+        for each in value if field.is_repeated else (value,):
+            if isinstance(each, Message):
+                _check_text(each)
+            elif field.type == field.TYPE_STRING and isinstance(each, bytes):
+                raise ValueError(f"{field.name} is not UTF-8.")
 
 
 def _completed(
