@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
-from dragoman.core.errors import DragomanError, MessageError
+from dragoman.core.errors import ConfigurationError, DragomanError, MessageError
 from dragoman.core.format import Codec, Format, ParsedSchema
 from dragoman.core.loading import FORMATS, load
-from dragoman.pipeline.arrow.port import SchemaText
+from dragoman.pipeline.arrow.mapping import Mapping
+from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText, whole_type
 from dragoman.pipeline.arrow.rejection import Malformed, Reason, Rejection
+from dragoman.pipeline.arrow.shapes import Column, opaque_column
+from dragoman.pipeline.arrow.variant import to_json, to_variant
 from dragoman.schema.framing import HEADER_SIZE, header_of
 
 Shape = Callable[[Any], Any]
@@ -82,3 +86,44 @@ class CodecColumnEncoder:
 def _rejection(error: DragomanError) -> Rejection:
     place = error.where.get("field") or error.where.get("path") or error.where.get("pointer") or ""
     return Rejection(error.code if error.code != "message.decode" else Reason.TYPE, error.what, str(place))
+
+
+class CodecColumns(ABC):
+    """A column format over its format's codec: only the mapping of types is its own."""
+
+    schema_type: str
+
+    @abstractmethod
+    def root(self, schema: SchemaText, mapping: Mapping) -> Column:
+        """The message's own type, a struct."""
+
+    def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
+        return self.root(reader, mapping).type
+
+    def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
+        codec = codec_of(writer, reader)
+        if reader is None:
+            form = to_variant if mapping.whole == "variant" else to_json
+            return CodecColumnDecoder(codec, whole_type(mapping), lambda value: {"value": form(value)})
+        column = self.root(reader, mapping)
+        return CodecColumnDecoder(codec, column.type, column.inward)
+
+    def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder:
+        column = self.root(writer, mapping)
+        names = {each.name for each in column.type}
+
+        def problems(type: Any) -> list[str]:
+            return [f"{each.name}: not in the contract" for each in type if each.name not in names]
+
+        return CodecColumnEncoder(codec_of(writer, None), schema_id, column.outward, problems)
+
+
+def recursion_column(name: str, mapping: Mapping) -> Column:
+    """What a type becomes where it contains itself. Raises ``ConfigurationError`` if that is refused."""
+    if mapping.recursion == "refuse":
+        raise ConfigurationError(
+            f"The type {name} contains itself, a table's columns cannot.",
+            code="configuration.recursive-type",
+            next="Set the option recursion to variant or json to keep the inner value whole.",
+        )
+    return opaque_column(mapping.recursion)

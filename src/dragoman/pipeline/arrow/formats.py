@@ -12,6 +12,7 @@ _FORMATS = {
     "AVRO": "dragoman.pipeline.arrow.avro:AvroColumns",
     "JSON": "dragoman.pipeline.arrow.json_columns:JsonColumns",
     "PROTOBUF": "dragoman.pipeline.arrow.protobuf_columns:ProtobufColumns",
+    "THRIFT": "dragoman.pipeline.arrow.thrift_columns:ThriftColumns",
 }
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dragoman.core.errors import ConfigurationError, InvalidSchema
-from dragoman.pipeline.arrow.codec_rows import CodecColumnDecoder, CodecColumnEncoder, codec_of, parsed
+from dragoman.core.errors import InvalidSchema
+from dragoman.pipeline.arrow.codec_rows import CodecColumns, parsed, recursion_column
 from dragoman.pipeline.arrow.mapping import Mapping
-from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText, whole_type
+from dragoman.pipeline.arrow.port import SchemaText
 from dragoman.pipeline.arrow.rejection import Malformed, Reason
 from dragoman.pipeline.arrow.shapes import (
     Column,
@@ -21,7 +21,7 @@ from dragoman.pipeline.arrow.shapes import (
     same,
     struct_column,
 )
-from dragoman.pipeline.arrow.variant import VARIANT_TYPE, to_json, to_variant
+from dragoman.pipeline.arrow.variant import VARIANT_TYPE
 
 _LARGEST = 2**63 - 1
 
@@ -72,28 +72,11 @@ _FORMATS = {
 }
 
 
-class JsonColumns:
+class JsonColumns(CodecColumns):
     schema_type = "JSON"
 
-    def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
-        return _root(reader, mapping).type
-
-    def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
-        codec = codec_of(writer, reader)
-        if reader is None:
-            form = to_variant if mapping.whole == "variant" else to_json
-            return CodecColumnDecoder(codec, whole_type(mapping), lambda value: {"value": form(value)})
-        column = _root(reader, mapping)
-        return CodecColumnDecoder(codec, column.type, column.inward)
-
-    def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder:
-        column = _root(writer, mapping)
-        names = {each.name for each in column.type}
-
-        def problems(type: Any) -> list[str]:
-            return [f"{each.name}: not in the contract" for each in type if each.name not in names]
-
-        return CodecColumnEncoder(codec_of(writer, None), schema_id, column.outward, problems)
+    def root(self, schema: SchemaText, mapping: Mapping) -> Column:
+        return _root(schema, mapping)
 
 
 def _root(schema: SchemaText, mapping: Mapping) -> Column:
@@ -160,7 +143,7 @@ class _Reader:
 
     def _reference(self, reference: str, open: frozenset[str]) -> Column:
         if reference in open:
-            return self._recursion(reference)
+            return recursion_column(reference, self.mapping)
         file, _, pointer = reference.partition("#")
         if file:
             if file not in self.others:
@@ -168,15 +151,6 @@ class _Reader:
             inner = _Reader(self.others[file], self.mapping)
             return inner.column(_at(inner.document, pointer), open | {reference})
         return self.column(_at(self.document, pointer), open | {reference})
-
-    def _recursion(self, reference: str) -> Column:
-        if self.mapping.recursion == "refuse":
-            raise ConfigurationError(
-                f"The type {reference} contains itself, a table's columns cannot.",
-                code="configuration.recursive-type",
-                next="Set the option recursion to variant or json to keep the inner value whole.",
-            )
-        return opaque_column(self.mapping.recursion)
 
     def _opaque(self) -> Column:
         """A value of several or unknown types: text, or VARIANT if unions are."""

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from dragoman.core.errors import ConfigurationError, InvalidSchema
-from dragoman.pipeline.arrow.codec_rows import CodecColumnDecoder, CodecColumnEncoder, codec_of, parsed
+from dragoman.core.errors import InvalidSchema
+from dragoman.pipeline.arrow.codec_rows import CodecColumns, parsed, recursion_column
 from dragoman.pipeline.arrow.mapping import Mapping
-from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText, whole_type
+from dragoman.pipeline.arrow.port import SchemaText
 from dragoman.pipeline.arrow.shapes import (
     Column,
     list_column,
@@ -20,7 +20,6 @@ from dragoman.pipeline.arrow.shapes import (
     same,
     struct_column,
 )
-from dragoman.pipeline.arrow.variant import to_json, to_variant
 
 _UNSIGNED = Column(pa.decimal128(20, 0), same, lambda value: None if value is None else int(value))
 _SCALARS = {
@@ -50,30 +49,13 @@ _SPECIAL = {
 _JSON = frozenset({"google.protobuf.Struct", "google.protobuf.ListValue", "google.protobuf.Value"})
 
 
-class ProtobufColumns:
+class ProtobufColumns(CodecColumns):
     """The columns are those of the schema's first message, the one that is written."""
 
     schema_type = "PROTOBUF"
 
-    def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
-        return _root(reader, mapping).type
-
-    def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
-        codec = codec_of(writer, reader)
-        if reader is None:
-            form = to_variant if mapping.whole == "variant" else to_json
-            return CodecColumnDecoder(codec, whole_type(mapping), lambda value: {"value": form(value)})
-        column = _root(reader, mapping)
-        return CodecColumnDecoder(codec, column.type, column.inward)
-
-    def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder:
-        column = _root(writer, mapping)
-        names = {each.name for each in column.type}
-
-        def problems(type: Any) -> list[str]:
-            return [f"{each.name}: not in the contract" for each in type if each.name not in names]
-
-        return CodecColumnEncoder(codec_of(writer, None), schema_id, column.outward, problems)
+    def root(self, schema: SchemaText, mapping: Mapping) -> Column:
+        return _root(schema, mapping)
 
 
 def _root(schema: SchemaText, mapping: Mapping) -> Column:
@@ -92,18 +74,8 @@ def _message(message: Descriptor, mapping: Mapping, open: frozenset[str]) -> Col
     if name.startswith("google.protobuf.") and name.endswith("Value"):
         return _single(message.fields_by_name["value"], mapping, open)
     if name in open:
-        return _recursion(name, mapping)
+        return recursion_column(name, mapping)
     return struct_column({each.name: _field(each, mapping, open | {name}) for each in message.fields})
-
-
-def _recursion(name: str, mapping: Mapping) -> Column:
-    if mapping.recursion == "refuse":
-        raise ConfigurationError(
-            f"The type {name} contains itself, a table's columns cannot.",
-            code="configuration.recursive-type",
-            next="Set the option recursion to variant or json to keep the inner value whole.",
-        )
-    return opaque_column(mapping.recursion)
 
 
 def _field(field: FieldDescriptor, mapping: Mapping, open: frozenset[str]) -> Column:
