@@ -9,6 +9,7 @@ from dragoman.language import syntax as s
 from dragoman.language.diagnostic import Edit, Fix, replace
 from dragoman.language.lint.rule import Finding, error, info, warning
 from dragoman.language.model import Model
+from dragoman.language.references import occurrences
 
 
 @error("The names of channels, and of the messages of request-reply channels, are unique.")
@@ -49,61 +50,32 @@ def _repeated(names: Iterable[s.Name], what: str) -> Iterator[Finding]:
 
 @error("A name that is used is declared.")
 def unknown_reference(model: Model) -> Iterator[Finding]:
-    for name, known, what in _references(model):
-        if name.text not in known:
-            near = get_close_matches(name.text, known, n=1)
-            fix = replace(f"Change to '{near[0]}'", name.span, near[0]) if near else None
-            yield Finding(f"There is no {what} '{name.text}'.", name.span, fix)
+    declared: dict[str, set[str]] = {}
+    found = list(occurrences(model))
+    for each in found:
+        if each.declares:
+            declared.setdefault(each.kind, set()).add(each.name.text)
+    for each in found:
+        known = declared.get(each.kind, set())
+        if each.declares or each.name.text in known:
+            continue
+        near = get_close_matches(each.name.text, sorted(known), n=1)
+        fix = replace(f"Change to '{near[0]}'", each.name.span, near[0]) if near else None
+        yield Finding(f"There is no {each.kind} '{each.name.text}'.", each.name.span, fix)
+    yield from _one_way_messages_used(model)
 
 
-def _references(model: Model) -> Iterator[tuple[s.Name, Iterable[str], str]]:
-    """Each use of a name, the names it may have, and what it stands for."""
-    request_reply = [n for n, (channel, _) in model.messages.items() if channel.request_reply]
-    usable = {**model.channels, **dict.fromkeys(request_reply)}
-    exposable = {**model.channels, model.api.name.text: None}
-    for member in model.api.members:
-        for node in s.walk(member):
-            match node:
-                case s.Reference():
-                    yield node.type, model.types, "data type"
-                case s.Exposure():
-                    yield from ((name, exposable, "channel") for name in node.contracts)
-                case s.Use():
-                    yield node.channel, usable, "channel"
-                case s.Uses(broker=s.Name() as broker):
-                    yield broker, model.brokers, "message broker"
-                case s.Channel():
-                    for name in (node.dead_letters, node.invalid_messages):
-                        if name is not None:
-                            yield name, model.channels, "channel"
-                case s.ReceivedEvent():
-                    yield node.name, model.events, "event type"
-                case s.Offer() | s.Consumption():
-                    yield node.contract, model.endpoint_types, "endpoint type"
-                case s.Step() | s.FlowBinding() | s.StepBinding():
-                    yield from _flow_references(model, node)
-
-
-def _flow_references(
-    model: Model, node: s.Step | s.FlowBinding | s.StepBinding
-) -> Iterator[tuple[s.Name, Iterable[str], str]]:
-    match node:
-        case s.Step():
-            for events in (node.events, node.emitted):
-                yield from ((name, model.events, "event type") for name in (events.names if events else ()))
-            for name in node.commands.names if node.commands else ():
-                yield name, model.commands, "command type"
-            if node.subflow is not None:
-                yield node.subflow, model.flows, "flow"
-        case s.FlowBinding():
-            known: Iterable[str] = model.channels if node.channel else model.endpoint_types
-            yield node.target, known, "channel" if node.channel else "endpoint type"
-        case s.StepBinding():
-            signals = model.events if node.event else model.commands
-            yield node.signal, signals, "event type" if node.event else "command type"
-            if not node.operation:
-                yield node.target, model.messages, "message"
-            yield from ((name, model.types, "data type") for name in node.mediation or ())
+def _one_way_messages_used(model: Model) -> Iterator[Finding]:
+    """Only a request or a reply is used by itself; a one-way channel is used by its own name."""
+    for endpoint in model.of(s.Endpoint):
+        for group in endpoint.uses:
+            for use in group.uses:
+                found = None if use.channel.text in model.channels else model.messages.get(use.channel.text)
+                if found is not None and not found[0].request_reply:
+                    channel = found[0].name.text
+                    fix = replace(f"Change to '{channel}'", use.channel.span, channel)
+                    said = f"There is no channel '{use.channel.text}', only a message of '{channel}'."
+                    yield Finding(said, use.channel.span, fix)
 
 
 @warning("The name of a data type starts with a capital letter.")

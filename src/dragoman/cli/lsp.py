@@ -1,0 +1,16 @@
+"""``dragoman lsp``: the language server for AsyncMDSL models."""
+
+from __future__ import annotations
+
+from dragoman.core.errors import ExtraMissing
+
+
+def lsp() -> None:
+    """Speak the Language Server Protocol over standard input and output."""
+    try:
+        from dragoman.language.lsp import serve
+    except ModuleNotFoundError as error:
+        raise ExtraMissing(
+            f"The language server needs the package {error.name!r}.", next="Run: pip install 'dragoman[lsp]'"
+        ) from error
+    serve()

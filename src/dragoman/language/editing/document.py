@@ -1,0 +1,60 @@
+"""A text that is being edited: the model it was when it last parsed, and the names in it now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from dragoman.language.diagnostic import Diagnostic
+from dragoman.language.lint import lint
+from dragoman.language.model import Model
+from dragoman.language.parser import Parsed, parse
+from dragoman.language.references import Occurrence, occurrences
+from dragoman.language.syntax import Declaration, Message, Name, walk
+from dragoman.language.tokens import Span
+
+
+@dataclass(frozen=True)
+class Document:
+    """One state of a text. Built off the event loop; then only read."""
+
+    parsed: Parsed
+    diagnostics: tuple[Diagnostic, ...]
+
+    @cached_property
+    def model(self) -> Model:
+        return Model(self.parsed)
+
+    @cached_property
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        return tuple(sorted(occurrences(self.model), key=lambda each: each.name.span))
+
+    def at(self, offset: int) -> Occurrence | None:
+        """The name under the cursor, which may also stand right behind it."""
+        return next((o for o in self.occurrences if o.name.span.start <= offset <= o.name.span.end), None)
+
+    def declaration(self, of: Occurrence) -> Name | None:
+        found = (o.name for o in self.occurrences if o.declares and _same(o, of))
+        return next(found, None)
+
+    def uses(self, of: Occurrence, with_declaration: bool = True) -> list[Span]:
+        found = (o for o in self.occurrences if _same(o, of) and (with_declaration or not o.declares))
+        return [o.name.span for o in found]
+
+    def declared(self, of: Occurrence) -> str | None:
+        """The text of the declaration that a name stands for."""
+        name = self.declaration(of)
+        for member in self.parsed.api.members if name else ():
+            for node in walk(member):
+                if isinstance(node, Declaration | Message) and node.name is name:
+                    return self.parsed.source.text[slice(*node.span)]
+        return None
+
+
+def _same(one: Occurrence, other: Occurrence) -> bool:
+    return one.name.text == other.name.text and one.kind == other.kind
+
+
+def read(text: str, name: str) -> Document:
+    parsed = parse(text, name)
+    return Document(parsed, tuple(lint(parsed)))

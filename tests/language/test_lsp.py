@@ -1,0 +1,195 @@
+"""The language server, spoken to by a real client in another process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from lsprotocol import types as t
+from pygls.lsp.client import LanguageClient
+
+URI = "file:///shop.mdsl"
+TEXT = """API description Shop
+
+data type Order {
+  "id": ID<int>,
+  "lines": { "sku": D<string> }+
+}
+
+// 𝄞 a comment in two halves
+channel Orders
+  of type PUBLISH_SUBSCRIBE
+  on path "orders"
+  produces message OrderPlaced
+    delivering payload Order
+    where
+      CORRELATION_ID is "$message.payload#/id"
+
+channel Quotes
+  request message QuoteRequest
+    on path "q"
+    expecting payload Order
+  reply message QuoteReply
+    on path "r"
+    delivering payload Order
+    where
+      CORRELATION_ID is "$message.payload#/id"
+
+message broker Main
+  exposes Shop
+    at location "localhost"
+    via protocol AMQP
+
+message endpoint Billing
+  uses from Main:
+    Orders
+"""
+TIMEOUT = 60.0
+
+
+class Editor:
+    """An editor with one open text."""
+
+    def __init__(self, client: LanguageClient, published: asyncio.Queue[t.PublishDiagnosticsParams]) -> None:
+        self.client = client
+        self.published = published
+        self.document = t.TextDocumentIdentifier(URI)
+        self.text = TEXT
+        self.version = 1
+
+    def open(self) -> None:
+        item = t.TextDocumentItem(URI, "mdsl", self.version, self.text)
+        self.client.text_document_did_open(t.DidOpenTextDocumentParams(item))
+
+    def change(self, text: str) -> None:
+        self.text = text
+        self.version += 1
+        identifier = t.VersionedTextDocumentIdentifier(self.version, URI)
+        whole = t.TextDocumentContentChangeWholeDocument(text)
+        self.client.text_document_did_change(t.DidChangeTextDocumentParams(identifier, [whole]))
+
+    async def diagnostics(self) -> list[t.Diagnostic]:
+        """Those of the text as it is now."""
+        while True:
+            told = await asyncio.wait_for(self.published.get(), TIMEOUT)
+            if told.version == self.version:
+                return list(told.diagnostics)
+
+    def after(self, marker: str, nth: int = 0) -> t.Position:
+        offset = -1
+        for _ in range(nth + 1):
+            offset = self.text.index(marker, offset + 1)
+        line = self.text.count("\n", 0, offset + len(marker))
+        start = self.text.rfind("\n", 0, offset + len(marker)) + 1
+        column = len(self.text[start : offset + len(marker)].encode("utf-16-le")) // 2
+        return t.Position(line, column)
+
+    async def complete(self, marker: str) -> list[str]:
+        params = t.CompletionParams(self.document, self.after(marker))
+        result = await asyncio.wait_for(self.client.text_document_completion_async(params), TIMEOUT)
+        assert isinstance(result, t.CompletionList)
+        return [item.label for item in result.items]
+
+
+@pytest.fixture
+async def editor() -> AsyncIterator[Editor]:
+    client = LanguageClient("test", "1")
+    published: asyncio.Queue[t.PublishDiagnosticsParams] = asyncio.Queue()
+
+    @client.feature(t.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+    def told(params: t.PublishDiagnosticsParams) -> None:
+        published.put_nowait(params)
+
+    await client.start_io(sys.executable, "-m", "dragoman.cli", "lsp")
+    await asyncio.wait_for(client.initialize_async(t.InitializeParams(t.ClientCapabilities())), TIMEOUT)
+    client.initialized(t.InitializedParams())
+    editor = Editor(client, published)
+    editor.open()
+    yield editor
+    await asyncio.wait_for(client.shutdown_async(None), TIMEOUT)
+    client.exit(None)
+    await client.stop()
+
+
+async def test_mistakes_are_told_while_typing_and_mended_by_a_quick_fix(editor: Editor) -> None:
+    assert [each.code for each in await editor.diagnostics() if each.severity == 1] == []
+    editor.change(TEXT.replace("payload Order\n    where", "payload Oder\n    where", 1))
+    mistake = next(each for each in await editor.diagnostics() if each.code == "unknown-reference")
+    assert mistake.range.start == t.Position(12, 23)
+    params = t.CodeActionParams(editor.document, mistake.range, t.CodeActionContext([mistake]))
+    actions = await asyncio.wait_for(editor.client.text_document_code_action_async(params), TIMEOUT)
+    assert actions is not None
+    action = next(each for each in actions if isinstance(each, t.CodeAction) and "Order" in each.title)
+    assert action.edit is not None and action.edit.changes is not None
+    assert action.edit.changes[URI][0].new_text == "Order"
+    editor.change(TEXT + "channel\n")
+    assert [each.code for each in await editor.diagnostics()] == ["syntax"]
+
+
+async def test_completion_knows_the_context(editor: Editor) -> None:
+    await editor.diagnostics()
+    assert "GUARANTEED_DELIVERY" in await editor.complete("of type ")
+    assert "Order" in await editor.complete("delivering payload ")
+    assert "Kafka" in await editor.complete("via protocol ")
+    assert {"Orders", "Quotes", "Shop"} <= set(await editor.complete("exposes "))
+    assert {"Orders", "QuoteReply"} <= set(await editor.complete("uses from Main:\n    "))
+    assert "Main" in await editor.complete("uses from ")
+    assert "delivery guarantee" in await editor.complete("of type PUBLISH_SUBSCRIBE\n  ")
+    assert "message endpoint" in await editor.complete("    Orders\n")
+
+
+async def test_pointers_into_the_payload_are_completed(editor: Editor) -> None:
+    await editor.diagnostics()
+    editor.change(TEXT.replace('"$message.payload#/id"', '"', 1))
+    found = await editor.complete('CORRELATION_ID is "')
+    assert found == ["$message.payload#/id"]
+
+
+async def test_definition_references_and_rename(editor: Editor) -> None:
+    await editor.diagnostics()
+    place = editor.after("delivering payload Or")
+    definition = await editor.client.text_document_definition_async(
+        t.DefinitionParams(editor.document, place)
+    )
+    assert isinstance(definition, t.Location) and definition.range.start == t.Position(2, 10)
+    context = t.ReferenceContext(include_declaration=True)
+    references = await editor.client.text_document_references_async(
+        t.ReferenceParams(context, editor.document, place)
+    )
+    assert references is not None and len(references) == 4
+    edit = await editor.client.text_document_rename_async(t.RenameParams(editor.document, place, "Purchase"))
+    assert edit is not None and edit.changes is not None
+    assert len(edit.changes[URI]) == 4
+    wrong = await editor.client.text_document_rename_async(
+        t.RenameParams(editor.document, place, "not a name")
+    )
+    assert wrong is None
+
+
+async def test_hover_shows_declarations_and_meanings(editor: Editor) -> None:
+    await editor.diagnostics()
+    params = t.HoverParams(editor.document, editor.after("uses from Main:\n    Or"))
+    shown = await editor.client.text_document_hover_async(params)
+    assert shown is not None and isinstance(shown.contents, t.MarkupContent)
+    assert "channel Orders\n  of type PUBLISH_SUBSCRIBE" in shown.contents.value
+    params = t.HoverParams(editor.document, editor.after("PUBLISH_"))
+    shown = await editor.client.text_document_hover_async(params)
+    assert shown is not None and isinstance(shown.contents, t.MarkupContent)
+    assert shown.contents.value == "Every subscriber gets a copy of each message."
+
+
+async def test_outline_folding_and_formatting(editor: Editor) -> None:
+    await editor.diagnostics()
+    symbols = await editor.client.text_document_document_symbol_async(t.DocumentSymbolParams(editor.document))
+    assert symbols is not None
+    assert [each.name for each in symbols] == ["Order", "Orders", "Quotes", "Main", "Billing"]
+    folds = await editor.client.text_document_folding_range_async(t.FoldingRangeParams(editor.document))
+    assert folds is not None and (2, 5) in {(fold.start_line, fold.end_line) for fold in folds}
+    options = t.FormattingOptions(tab_size=2, insert_spaces=True)
+    params = t.DocumentFormattingParams(editor.document, options)
+    edits = await editor.client.text_document_formatting_async(params)
+    assert edits is not None and 'data type Order { "id": ID<int>, "lines"' in edits[0].new_text
+    editor.change(edits[0].new_text)
+    assert not await editor.client.text_document_formatting_async(params)
