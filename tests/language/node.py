@@ -1,4 +1,4 @@
-"""The official AsyncAPI parser, installed once into a cache of the user's."""
+"""Packages from npm, installed once into a cache of the user's, and the official AsyncAPI parser."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def absent(what: str) -> None:
     pytest.skip(f"{what} is not here.")
 
 
-def installed() -> Path:
-    """The folder with the parser's packages, as the lock file has them."""
+def installed(project: Path = PROJECT) -> Path:
+    """A folder with the packages of a Node project, as its lock file has them."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         absent("Node with npm")
-    digest = hashlib.sha256((PROJECT / "package-lock.json").read_bytes()).hexdigest()[:16]
-    folder = CACHE / f"asyncapi-parser-{digest}"
+    digest = hashlib.sha256((project / "package-lock.json").read_bytes()).hexdigest()[:16]
+    folder = CACHE / f"{project.name}-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "complete").exists():
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(PROJECT / name, folder / name)
+                shutil.copy(project / name, folder / name)
             command = [str(npm), "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, timeout=600, check=False
