@@ -127,7 +127,7 @@ class RegistryClient:
     ) -> Sequence[int]:
         path = _path(contract) if version is None else _path(contract, "versions", str(version))
         options = {"permanent": "true"} if permanent else None
-        found = await self._request("DELETE", path, params=options)
+        found = await self.call("DELETE", path, params=options)
         self._forget(contract)
         versions: list[int] = found["versions"]
         return versions
@@ -175,16 +175,17 @@ class RegistryClient:
         return ContractVersion(found["contract"], found["version"], schema)
 
     async def _get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
-        return await self._request("GET", path, params=params)
+        return await self.call("GET", path, params=params)
 
     async def _post(self, path: str, body: object, *, normalize: bool = False, **options: str) -> Any:
         if normalize:
             options["normalize"] = "true"
-        return await self._request("POST", path, params=options or None, content=msgspec.json.encode(body))
+        return await self.call("POST", path, params=options or None, content=msgspec.json.encode(body))
 
-    async def _request(
+    async def call(
         self, method: str, path: str, *, params: Mapping[str, str] | None = None, content: bytes | None = None
     ) -> Any:
+        """One call of the HTTP interface, tried again while the registry is away; the JSON it answers."""
         headers = {"Content-Type": "application/json"} if content is not None else None
         for attempt in range(_ATTEMPTS):
             if attempt:

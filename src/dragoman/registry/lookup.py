@@ -38,6 +38,12 @@ def version_of(tx: Transaction, name: ContractName, number: int, *, deleted: boo
     return found
 
 
+def previous(tx: Transaction, name: ContractName, newer: int) -> int:
+    """The version before this one, itself if it is the first."""
+    earlier = [each for each, _ in contracts.numbers(tx, name) if each < newer]
+    return earlier[-1] if earlier else newer
+
+
 def exists(tx: Transaction, name: ContractName, *, deleted: bool = False) -> bool:
     return any(deleted or not hidden for _, hidden in contracts.numbers(tx, name))
 

@@ -19,7 +19,7 @@ from dragoman.registry.http.requests import number, path_text, principal_of, rea
 from dragoman.registry.model import Change
 from dragoman.registry.name import ContractName
 from dragoman.registry.refusals import no_contract
-from dragoman.registry.store import contracts, history
+from dragoman.registry.store import history
 
 
 async def list_channels(request: Request) -> Response:
@@ -68,16 +68,10 @@ async def compare_versions(request: Request) -> Response:
 
     def work(tx: Transaction) -> Comparison:
         last = lookup.version_of(tx, name, newer, deleted=True).version
-        first = lookup.version_number(older) if older else previous(tx, name, last)
+        first = lookup.version_number(older) if older else lookup.previous(tx, name, last)
         return compare(tx, parser, name, first, last)
 
     return json_answer((await service_of(request).engine.read(work)).value())
-
-
-def previous(tx: Transaction, name: ContractName, newer: int) -> int:
-    """The version before this one, itself if it is the first."""
-    earlier = [each for each, _ in contracts.numbers(tx, name) if each < newer]
-    return earlier[-1] if earlier else newer
 
 
 async def export(request: Request) -> Response:

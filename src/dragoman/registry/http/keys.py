@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from dragoman.core.database import Transaction
 from dragoman.registry.access import Grant, Role
+from dragoman.registry.administration import key_value
 from dragoman.registry.http.answers import json_answer
 from dragoman.registry.http.contracts import service_of
 from dragoman.registry.http.requests import number, path_text, principal_of, read_json, state_of
@@ -42,19 +43,7 @@ async def create(request: Request) -> Response:
 async def list_keys(request: Request) -> Response:
     principal_of(request).require(Role.ADMIN)
     found = await service_of(request).engine.read(keys.everything)
-    return json_answer(
-        [
-            {
-                "id": each.id,
-                "kind": each.kind,
-                "owner": each.owner,
-                "grants": [str(grant) for grant in each.grants],
-                "created": each.created,
-                "expires": each.expires,
-            }
-            for each in found
-        ]
-    )
+    return json_answer([key_value(each) for each in found])
 
 
 async def delete(request: Request) -> Response:

@@ -8,6 +8,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Literal
 
+LogForm = Literal["json", "text"]
+
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
@@ -37,7 +39,7 @@ def _extras(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in vars(record).items() if name not in _USUAL}
 
 
-def set_up(form: Literal["json", "text"] = "text", level: str = "INFO") -> None:
+def set_up(form: LogForm = "text", level: str = "INFO") -> None:
     """Send the process's logs to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if form == "json" else Plain())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import signal
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -68,10 +70,9 @@ class Server:
     """
 
     def __init__(self, options: ServerOptions) -> None:
-        check_exposure(options)
         self.options = options
-        self.service = RegistryService.open(options.store, limits=options.limits)
         self._socket = listen(options)
+        self.service = RegistryService.open(options.store, limits=options.limits)
         host, port = self._socket.getsockname()[:2]
         scheme = "https" if options.certificate else "http"
         self.url = f"{scheme}://{host}:{port}"
@@ -103,11 +104,9 @@ class Server:
         self._server.ready.set()
 
 
-def run(options: ServerOptions) -> None:
+def serve(options: ServerOptions, bound: socket.socket) -> None:
     """Serve until a signal asks to stop; requests under way are finished first."""
-    check_exposure(options)
     service = RegistryService.open(options.store, limits=options.limits)
-    bound = listen(options)
     try:
         _uvicorn(application(service, options), options).run([bound])
     finally:
@@ -121,6 +120,8 @@ def application(service: RegistryService, options: ServerOptions) -> ASGIApp:
 
 
 def listen(options: ServerOptions) -> socket.socket:
+    """Take the port, or refuse to."""
+    check_exposure(options)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -142,6 +143,20 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop when told to, and let the caller tidy up afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

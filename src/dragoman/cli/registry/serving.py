@@ -1,0 +1,83 @@
+"""``dragoman registry serve``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.output import hint
+from dragoman.core.defaults import default_registry
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import redacted
+
+
+class LogStyle(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8081,
+    store: Annotated[
+        str | None, typer.Option(help="The database: sqlite://path, postgresql://..., mysql://...")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the port.")] = 1,
+    credentials: Annotated[
+        bool, typer.Option("--credentials", help="Ask for keys and passwords (see: registry keys).")
+    ] = False,
+    jwt_key: Annotated[
+        str | None, typer.Option(help="File with the key that tokens are checked with.")
+    ] = None,
+    jwt_algorithm: Annotated[str, typer.Option(help="The one algorithm that tokens may use.")] = "RS256",
+    jwt_audience: Annotated[str, typer.Option(help="The audience that tokens must name.")] = "",
+    jwt_issuer: Annotated[str | None, typer.Option(help="The issuer that tokens must name.")] = None,
+    certificate: Annotated[str | None, typer.Option(help="PEM file; turns TLS on.")] = None,
+    key: Annotated[str | None, typer.Option(help="PEM file with the certificate's private key.")] = None,
+    allow_public: Annotated[
+        bool, typer.Option("--allow-public", help="Listen on a public address without credentials.")
+    ] = False,
+    short_conflict_code: Annotated[
+        bool, typer.Option("--short-conflict-code", help="Answer 409 instead of 40901, for older clients.")
+    ] = False,
+    log: Annotated[
+        LogStyle, typer.Option(help="How log lines are written, to standard error.")
+    ] = LogStyle.TEXT,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+) -> None:
+    """Serve the registry: the contract API, Confluent's API, and OpenSchema."""
+    from dragoman.registry.http.authenticate import JwtOptions
+    from dragoman.registry.http.logs import set_up
+    from dragoman.registry.http.server import ServerOptions, listen
+    from dragoman.registry.http.server import serve as serve_on
+    from dragoman.registry.http.workers import run_workers
+
+    if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise ConfigurationError(f"{log_level!r} is not a level.", next="Use debug, info, warning or error.")
+    jwt = JwtOptions.from_file(jwt_key, jwt_algorithm, jwt_audience, jwt_issuer) if jwt_key else None
+    url = store or default_registry()
+    if url.startswith(("http://", "https://")):
+        raise ConfigurationError(
+            "A server needs a database, not another server.", next="Use --store sqlite://path"
+        )
+    options = ServerOptions(
+        url,
+        host,
+        port,
+        certificate,
+        key,
+        credentials,
+        jwt,
+        allow_public,
+        short_conflict_code,
+    )
+    set_up(log.value, log_level)
+    bound = listen(options)
+    place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
+    hint(f"Registry on {place} with {redacted(url)}. Look at {place}/docs; stop with Ctrl-C.")
+    if workers > 1:
+        run_workers(options, bound, workers, log.value, log_level)
+    else:
+        serve_on(options, bound)

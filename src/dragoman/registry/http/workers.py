@@ -1,0 +1,64 @@
+"""Several server processes on one port, over one store. One that dies is replaced."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from types import FrameType
+
+from dragoman.registry.http.logs import LogForm, set_up
+from dragoman.registry.http.server import ServerOptions, serve
+
+log = logging.getLogger("dragoman.registry")
+
+_PATIENCE = 15
+"""Seconds that a worker gets to finish its requests."""
+
+
+def run_workers(
+    options: ServerOptions, bound: socket.socket, workers: int, form: LogForm, level: str
+) -> None:
+    """Serve until a signal asks to stop."""
+    stop = threading.Event()
+    context = multiprocessing.get_context("spawn")
+
+    def start() -> BaseProcess:
+        process = context.Process(target=_work, args=(options, bound, form, level), name="registry-worker")
+        process.start()
+        return process
+
+    with _stopped_by_signals(stop):
+        running = [start() for _ in range(workers)]
+        while not stop.wait(0.5):
+            for number, process in enumerate(running):
+                if not process.is_alive():
+                    log.error("a worker died and is replaced", extra={"exit_code": process.exitcode})
+                    running[number] = start()
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join(_PATIENCE)
+
+
+def _work(options: ServerOptions, bound: socket.socket, form: LogForm, level: str) -> None:
+    set_up(form, level)
+    serve(options, bound)
+
+
+@contextmanager
+def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
