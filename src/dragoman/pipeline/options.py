@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.core.defaults import default_broker, default_registry
@@ -105,7 +106,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
             next="Set option('channel', 'name'), or several with commas, or 'a.*'.",
         )
     registry = take_registry(values)
-    values.setdefault("broker", default_broker())
+    values["broker"] = located(values.get("broker") or default_broker())
     parsed = {_snake(name): _value(_snake(name), value) for name, value in values.items()}
     return SourceOptions(registry=registry, **parsed)
 
@@ -114,7 +115,17 @@ def take_registry(values: dict[str, str]) -> RegistryAccess:
     """Take the registry's options out of the others; names count in any case."""
     names = {name.lower(): field for name, field in _REGISTRY.items()}
     found = {names[name.lower()]: values.pop(name) for name in list(values) if name.lower() in names}
-    return RegistryAccess(**{"url": default_registry(), **found})
+    found["url"] = located(found.get("url") or default_registry())
+    return RegistryAccess(**found)
+
+
+def located(url: str) -> str:
+    """A URL of a file or folder here, made absolute: workers may run elsewhere in the file system."""
+    scheme, separator, rest = url.partition("://")
+    path, question, query = rest.partition("?")
+    if not separator or not path or path.startswith("/") or not Path(path).exists():
+        return url
+    return f"{scheme}://{Path(path).absolute()}{question}{query}"
 
 
 def _value(name: str, value: str) -> Any:

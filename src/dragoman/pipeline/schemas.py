@@ -109,11 +109,11 @@ class Schemas:
 
     def writer_version(self, contract: str, schema_id: int) -> int | None:
         """The version of the contract that has this schema, ``None`` if it is another contract's."""
-        known = self._versions.get(contract, {})
-        if schema_id not in known:
-            known = self._versions[contract] = self.call(self._version_ids(contract))
+        known = self._versions.setdefault(contract, {})
+        if schema_id not in known and schema_id not in self._unknown:
+            known.update(self.call(self._version_ids(contract)))
             known.setdefault(schema_id, 0)
-        return known[schema_id] or None
+        return known.get(schema_id) or None
 
     async def _version_ids(self, contract: str) -> dict[int, int]:
         """From schema id to version. Asked for again only when a new id is met."""

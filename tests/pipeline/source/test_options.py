@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dragoman.core.errors import ConfigurationError
@@ -76,3 +78,15 @@ def test_ranges_are_cut_where_there_are_most_messages_and_miss_none() -> None:
     assert len(cut) >= 8
     assert sum(each.end - each.start for each in cut) == 102
     assert [each for each in cut if each.partition == 1] == [Range("c", 1, 0, 2)]
+
+
+def test_a_folder_given_by_a_relative_path_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+
+    found = parse_options({"channel": "c", "broker": "embedded://data?fsync=never", "registry": "http://r:1"})
+
+    assert found.broker == f"embedded://{tmp_path}/data?fsync=never"
+    assert found.registry.url == "http://r:1"
