@@ -68,7 +68,7 @@ def test_a_stream_goes_on_where_it_stopped_and_keeps_to_its_limit(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(600)
         return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
     assert run() == [10, 10, 5]
