@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from google.protobuf import descriptor_pb2 as pb
-from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message import Message
@@ -122,10 +122,6 @@ class ProtobufSchema:
     def serialized(self) -> str:
         """The ``FileDescriptorProto`` in base64, for clients that ask for ``format=serialized``."""
         return base64.b64encode(self.file.SerializeToString(deterministic=True)).decode("ascii")
-
-    @cached_property
-    def descriptor(self) -> FileDescriptor:
-        return self.pool.FindFileByName(self.file.name)
 
     @cached_property
     def messages(self) -> dict[tuple[int, ...], Descriptor]:
