@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -68,8 +69,11 @@ class Story:
             account = asyncio.run(self._account())
             self._show(account)
             tables = self._keep_tables(registry, account) if self._tables else True
+        if not (account.adds_up and tables):
+            return False
+        say("Every message is accounted for. Look around:")
         self._look_around()
-        return account.adds_up and tables
+        return True
 
     def _start_registry(self, processes: Processes) -> str:
         with socket.socket() as probe:
@@ -183,12 +187,10 @@ class Story:
         return rows == account.handled + account.dead and quarantined == account.invalid
 
     def _look_around(self) -> None:
-        folder = self._folder
-        say("Every message is accounted for. Look around:")
-        for command in (
-            f"dragoman registry show {REQUESTS}-value --registry sqlite://{folder}/registry.db",
-            f"dragoman channel tail {QUOTES} --broker {self._url} --registry sqlite://{folder}/registry.db",
-            f"dragoman channel dead list {REQUESTS} --broker {self._url} "
-            f"--registry sqlite://{folder}/registry.db",
-        ):
-            say(f"  {command}")
+        registry = f"--registry {shlex.quote(f'sqlite://{self._folder}/registry.db')}"
+        broker = f"--broker {shlex.quote(self._url)}"
+        say(f"  dragoman registry show {REQUESTS}-value {registry}")
+        say(f"  dragoman channel tail {QUOTES} {broker} {registry}")
+        say(f"  dragoman channel dead list {REQUESTS} {broker}")
+        if self._tables:
+            say(f"  dragoman pipeline quarantine list --to {shlex.quote(str(self._folder / 'tables'))}")
