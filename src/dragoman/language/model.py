@@ -56,6 +56,21 @@ class Model:
     def of(self, kind: type[M]) -> Iterator[M]:
         return (member for member in self.api.members if isinstance(member, kind))
 
+    @cached_property
+    def _nodes(self) -> dict[type[s.Node], list[s.Node]]:
+        found: dict[type[s.Node], list[s.Node]] = {}
+        for member in self.api.members:
+            for node in s.walk(member):
+                found.setdefault(type(node), []).append(node)
+        return found
+
+    def nodes(self, *kinds: type[M]) -> Iterator[M]:
+        """All nodes of these kinds, at any depth, kind by kind in the order of the source."""
+        for kind in kinds:
+            for node in self._nodes.get(kind, ()):
+                if isinstance(node, kind):
+                    yield node
+
     def exposed_by(self, exposure: s.Exposure) -> list[s.Channel]:
         """The channels behind an exposure; the API's own name means all of them."""
         found: list[s.Channel] = []

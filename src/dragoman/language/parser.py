@@ -6,6 +6,9 @@ most: it is reported, and reading goes on at the next one.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dragoman.core.errors import ConfigurationError
@@ -32,9 +35,22 @@ class Parsed:
 
 def parse(text: str, name: str = "model.mdsl") -> Parsed:
     """Read a model. Never raises, whatever the text."""
-    parser = Parser(tokenize(text, name))
-    api = parser.service_specification()
-    return Parsed(parser.source, api, tuple(parser.problems))
+    with _no_collection():
+        parser = Parser(tokenize(text, name))
+        api = parser.service_specification()
+        return Parsed(parser.source, api, tuple(parser.problems))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """A tree has no circles: looking for them while it grows would double the time it takes."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def parse_strictly(text: str, name: str = "model.mdsl") -> Parsed:

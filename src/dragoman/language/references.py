@@ -18,22 +18,29 @@ class Occurrence:
     declares: bool
 
 
+_KINDS = (
+    *(s.Message, s.Reference, s.Exposure, s.Use, s.Uses, s.Channel, s.ReceivedEvent, s.Offer),
+    *(s.Consumption, s.Step, s.FlowBinding, s.StepBinding),
+)
+
+
 def occurrences(model: Model) -> Iterator[Occurrence]:
     """All names, in no particular order."""
     yield Occurrence(model.api.name, "API", True)
     for member in model.api.members:
         if isinstance(member, s.Declaration) and not isinstance(member, s.Foreign | s.Broken):
             yield Occurrence(member.name, member.kind, True)
-        for node in s.walk(member):
-            yield from _in_node(model, member, node)
+        elif isinstance(member, s.SignalTypes):
+            kind = "event type" if member.event else "command type"
+            yield from (Occurrence(each.name, kind, True) for each in member.types)
+    for node in model.nodes(*_KINDS):
+        yield from _in_node(model, node)
 
 
-def _in_node(model: Model, member: s.Member, node: s.Node) -> Iterator[Occurrence]:
+def _in_node(model: Model, node: s.Node) -> Iterator[Occurrence]:
     match node:
         case s.Message():
             yield Occurrence(node.name, "message", True)
-        case s.SignalType() if isinstance(member, s.SignalTypes):
-            yield Occurrence(node.name, "event type" if member.event else "command type", True)
         case s.Reference():
             yield Occurrence(node.type, "data type", False)
         case s.Exposure():

@@ -544,14 +544,25 @@ class Api(Node):
     """Whether the file ends with ``IPA``."""
 
 
+_CHILDREN: dict[type[Node], tuple[str, ...]] = {}
+
+
+def _children(kind: type[Node]) -> tuple[str, ...]:
+    """The names of the fields that may hold nodes, looked up once for each kind."""
+    if kind not in _CHILDREN:
+        _CHILDREN[kind] = tuple(each.name for each in fields(kind) if not each.name.endswith("span"))
+    return _CHILDREN[kind]
+
+
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, in the order of the source's fields."""
-    yield node
-    for each in fields(node):
-        value = getattr(node, each.name)
-        if isinstance(value, Node):
-            yield from walk(value)
-        elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, Node):
-                    yield from walk(item)
+    """The node and all below it, each before what is in it."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        for name in reversed(_children(type(current))):
+            value = getattr(current, name)
+            if isinstance(value, Node):
+                waiting.append(value)
+            elif isinstance(value, tuple):
+                waiting.extend(item for item in reversed(value) if isinstance(item, Node))

@@ -89,27 +89,21 @@ def type_name_case(model: Model) -> Iterator[Finding]:
 
 
 def _rename_type(model: Model, type: s.DataType, new: str) -> Fix:
-    nodes = (node for member in model.api.members for node in s.walk(member))
-    uses = [node.type for node in nodes if isinstance(node, s.Reference) and node.type.text == type.name.text]
+    uses = [node.type for node in model.nodes(s.Reference) if node.type.text == type.name.text]
     return Fix(f"Rename to '{new}'", tuple(Edit(name.span, new) for name in (type.name, *uses)))
 
 
 @warning("Words are spelt as the language spells them today.")
 def misspelt_word(model: Model) -> Iterator[Finding]:
-    for member in model.api.members:
-        for node in s.walk(member):
-            if isinstance(node, s.Keyword) and not node.quoted and node.written not in ("", node.text):
-                fix = replace(f"Write '{node.text}'", node.span, node.text)
-                yield Finding(f"'{node.written}' is an old misspelling of '{node.text}'.", node.span, fix)
+    for node in model.nodes(s.Keyword):
+        if not node.quoted and node.written not in ("", node.text):
+            fix = replace(f"Write '{node.text}'", node.span, node.text)
+            yield Finding(f"'{node.written}' is an old misspelling of '{node.text}'.", node.span, fix)
 
 
 @info("A data type is used by a message, an operation or another type.")
 def unused_type(model: Model) -> Iterator[Finding]:
-    used: set[str] = set()
-    for member in model.api.members:
-        for node in s.walk(member):
-            if isinstance(node, s.Reference):
-                used.add(node.type.text)
+    used = {node.type.text for node in model.nodes(s.Reference)}
     for type in model.of(s.DataType):
         if type.name.text not in used:
             yield Finding(f"The data type '{type.name.text}' is not used.", type.name.span)

@@ -13,20 +13,9 @@ from dragoman.language.tokens import Span
 _IDENTIFYING = ("int", "long", "string")
 
 
-def _structures(model: Model) -> Iterator[s.Structure]:
-    for member in model.api.members:
-        for node in s.walk(member):
-            if isinstance(node, s.Structure):
-                yield node
-
-
-def _atoms(model: Model) -> Iterator[s.Atomic]:
-    return (node for node in _structures(model) if isinstance(node, s.Atomic))
-
-
 @info("An element says its basic type.")
 def untyped_parameter(model: Model) -> Iterator[Finding]:
-    for atom in _atoms(model):
+    for atom in model.nodes(s.Atomic):
         if atom.basic is None:
             fix = replace("Make it a string", atom.role_span, f"{atom.role}<string>")
             yield Finding(
@@ -36,14 +25,14 @@ def untyped_parameter(model: Model) -> Iterator[Finding]:
 
 @info("An element has a value.")
 def void_parameter(model: Model) -> Iterator[Finding]:
-    for atom in _atoms(model):
+    for atom in model.nodes(s.Atomic):
         if atom.basic == "void":
             yield Finding(f"'{atom.role}<void>' carries nothing.", atom.role_span)
 
 
 @warning("Identifiers and links are numbers or strings.")
 def identifier_type(model: Model) -> Iterator[Finding]:
-    for atom in _atoms(model):
+    for atom in model.nodes(s.Atomic):
         role = {"Identifier": "ID", "Link": "L"}.get(atom.role, atom.role)
         if role in ("ID", "L") and atom.basic is not None and atom.basic not in _IDENTIFYING:
             said = f"'{atom.role}<{atom.basic}>' should be of type int, long or string."
@@ -52,31 +41,28 @@ def identifier_type(model: Model) -> Iterator[Finding]:
 
 @warning("Metadata is not raw.")
 def raw_metadata(model: Model) -> Iterator[Finding]:
-    for atom in _atoms(model):
+    for atom in model.nodes(s.Atomic):
         if atom.role in ("MD", "Metadata") and atom.basic == "raw":
             yield Finding(f"'{atom.role}<raw>' cannot be read by those whom metadata is for.", atom.role_span)
 
 
 @warning("An element has a shape.")
 def generic_parameter(model: Model) -> Iterator[Finding]:
-    for node in _structures(model):
-        if isinstance(node, s.Generic):
-            said = "'P' is a placeholder" if node.placeholder else "An element with nothing but a name"
-            yield Finding(f"{said}: nothing can be generated or checked for it.", node.span)
+    for node in model.nodes(s.Generic):
+        said = "'P' is a placeholder" if node.placeholder else "An element with nothing but a name"
+        yield Finding(f"{said}: nothing can be generated or checked for it.", node.span)
 
 
 @info("A list of atoms is better a tree.")
 def atomic_list(model: Model) -> Iterator[Finding]:
-    for node in _structures(model):
-        if isinstance(node, s.AtomicList):
-            said = "A list in parentheses is generated as a tree; write it in braces."
-            yield Finding(said, node.span)
+    for node in model.nodes(s.AtomicList):
+        yield Finding("A list in parentheses is generated as a tree; write it in braces.", node.span)
 
 
 @info("The names of a tuple's items are not generated.")
 def tuple_names(model: Model) -> Iterator[Finding]:
-    for node in _structures(model):
-        for item in node.items if isinstance(node, s.Forest) else ():
+    for node in model.nodes(s.Forest):
+        for item in node.items:
             if item.name is not None:
                 said = f"The item is known by its place; its name '{item.name.value}' is not generated."
                 yield Finding(said, item.name.span)
