@@ -200,6 +200,27 @@ async def test_producers_are_injected_into_controllers_and_functions(
         assert len([message async for message in history(memory, "loan.more")]) == 2
 
 
+async def test_a_plain_function_publishes_from_its_thread(memory: MemoryBroker, registry: Registry) -> None:
+    got: list[int] = []
+
+    @endpoint("loan.requests")
+    def forward(request: LoanRequest, out: Annotated[Producer[LoanReply], To("loan.replies")]) -> None:
+        out.publish_blocking(LoanReply(request.request_id, 1.0), key="k")
+        out.publish_many_blocking([LoanReply(request.request_id + 1, 1.0)])
+
+    @endpoint("loan.replies")
+    async def on_reply(reply: LoanReply) -> None:
+        got.append(reply.request_id)
+
+    async with Client(memory, registry, [forward, on_reply]) as client:
+        await client.publish("loan.requests", LoanRequest(1, 1.0, 1))
+        await until(lambda: len(got) == 2)
+        producer = await client.producer("loan.replies", LoanReply)
+        with pytest.raises(ClientError, match="block the event loop"):
+            producer.publish_blocking(LoanReply(3, 1.0))
+    assert sorted(got) == [1, 2]
+
+
 async def test_a_controller_class_serves_many_clients(memory: MemoryBroker, registry: Registry) -> None:
     instances: set[int] = set()
     got: list[int] = []

@@ -287,6 +287,31 @@ async def test_an_expired_message_is_a_dead_letter(memory: MemoryBroker, registr
     assert letter.header(headers.ERROR_CODE) == b"message.expired"
 
 
+async def test_without_a_dead_letter_channel_an_expired_message_is_an_invalid_one(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    @endpoint("quotes", options=EndpointOptions(dead_letter=None))
+    async def on_quote(quote: QuoteV1) -> None: ...
+
+    async with Client(memory, registry, [on_quote]) as client:
+        await client.publish("quotes", QuoteV1("late"), expires_in=-1.0)
+        await until(lambda: client.metrics.of("quotes").expired)
+    [letter] = payloads(memory, "quotes.invalid")
+    assert letter.header(headers.ERROR_CODE) == b"message.expired"
+
+
+async def test_an_expired_message_that_has_no_channel_to_go_to_is_kept(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    @endpoint("quotes", options=EndpointOptions(dead_letter=None, invalid=None))
+    async def on_quote(quote: QuoteV1) -> None: ...
+
+    async with Client(memory, registry, [on_quote]) as client:
+        await client.publish("quotes", QuoteV1("late"), expires_in=-1.0)
+        await until(lambda: client.metrics.of("quotes").returned)
+    assert sum(lag.behind for lag in await memory.lag("quotes", "default")) == 1
+
+
 async def test_without_a_dead_letter_channel_a_message_comes_again_until_it_works(
     memory: MemoryBroker, registry: Registry
 ) -> None:

@@ -93,9 +93,10 @@ class Assembly:
         """From the outside in. Users' own come after them, and so are part of what is tried again."""
         options, counters, bury = endpoint.options, self.metrics.of(endpoint.channel), self._bury
         dead = options.dead_letter_channel(endpoint.channel)
+        unreadable = options.invalid_channel(endpoint.channel)
         return (
-            expiry(dead, bury, counters),
-            invalid(options.invalid_channel(endpoint.channel), bury, counters),
+            expiry(dead or unreadable, bury, counters),
+            invalid(unreadable, bury, counters),
             keep(options.retry, counters)
             if dead is None
             else dead_letter(dead, options.deliveries, bury, counters),

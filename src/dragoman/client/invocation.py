@@ -70,10 +70,12 @@ def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> C
 
 
 def _threaded(function: Callable[..., Any], executor: Executor) -> Callable[..., Awaitable[Any]]:
-    def call(*arguments: Any) -> Awaitable[Any]:
+    async def call(*arguments: Any) -> Any:
         context = contextvars.copy_context()
         work = partial(context.run, function, *arguments)
-        return asyncio.get_running_loop().run_in_executor(executor, work)
+        result = await asyncio.get_running_loop().run_in_executor(executor, work)
+        # A decorator may hide that the function is asynchronous: the message is handled when that has ended.
+        return await result if inspect.isawaitable(result) else result
 
     return call
 

@@ -30,6 +30,8 @@ class Outcome:
 
 
 DONE = Outcome(acknowledge=True)
+LONG_REST = 30.0
+"""Seconds until a message comes again that can only wait for somebody to change something."""
 
 Handler: TypeAlias = Callable[[Delivery], Awaitable[Outcome]]
 Middleware: TypeAlias = Callable[[Delivery, Handler], Awaitable[Outcome]]

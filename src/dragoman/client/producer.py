@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dragoman.client.contracts import Bound, Contracts
@@ -11,11 +12,12 @@ from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.core.broker import Broker
-from dragoman.core.errors import EncodeError, Unsupported
+from dragoman.core.errors import ClientError, EncodeError, Unsupported
 from dragoman.core.message import Message, Position, with_headers
 from dragoman.schema.records import is_record
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Producer(Generic[T]):
@@ -24,7 +26,16 @@ class Producer(Generic[T]):
     Nothing is asked of the registry any more: only the key of a class not seen before needs it.
     """
 
-    __slots__ = ("_bound", "_broker", "_contracts", "_counters", "_encode", "_key_encoders", "channel")
+    __slots__ = (
+        "_bound",
+        "_broker",
+        "_contracts",
+        "_counters",
+        "_encode",
+        "_key_encoders",
+        "_loop",
+        "channel",
+    )
 
     def __init__(
         self, channel: str, bound: Bound, broker: Broker, contracts: Contracts, counters: ChannelMetrics
@@ -35,6 +46,7 @@ class Producer(Generic[T]):
         self._broker = broker
         self._contracts = contracts
         self._counters = counters
+        self._loop = asyncio.get_running_loop()
         self._key_encoders: dict[type, Callable[[Any], bytes | None]] = {
             type(None): plain_key,
             bytes: plain_key,
@@ -104,6 +116,14 @@ class Producer(Generic[T]):
         self._counters.published += len(messages)
         return positions
 
+    def publish_blocking(self, value: T | None, **more: Any) -> Position | None:
+        """The same as ``publish``, from a thread: for endpoints that are a plain ``def``."""
+        return in_thread(self._loop, self.publish(value, **more))
+
+    def publish_many_blocking(self, values: Iterable[T], **more: Any) -> Sequence[Position | None]:
+        """The same as ``publish_many``, from a thread."""
+        return in_thread(self._loop, self.publish_many(values, **more))
+
     def _check_delay(self) -> None:
         if not self._broker.capabilities.delayed_delivery:
             raise Unsupported(
@@ -118,6 +138,22 @@ class Producer(Generic[T]):
             self._key_encoders[cls] = (await self._contracts.bind(self.channel, cls, key=True)).encode
         else:
             self._key_encoders[cls] = plain_key
+
+
+def in_thread(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> R:
+    """Have the client's event loop do it, and wait. Inside the loop that would wait for ever."""
+    try:
+        running = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    if running is loop:
+        work.close()
+        raise ClientError(
+            "This would block the event loop that has to do the work.",
+            code="client.blocking",
+            next="Use 'await producer.publish(...)' in asynchronous code.",
+        )
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 def require_record(channel: str, value: object) -> type:

@@ -10,7 +10,7 @@ from dragoman.client.burial import Bury
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import EXPIRES_AT
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, Handler, Middleware, Outcome
+from dragoman.client.outcome import DONE, LONG_REST, Handler, Middleware, Outcome, again
 from dragoman.core.errors import MessageExpired
 from dragoman.core.message import Headers, header
 
@@ -18,7 +18,7 @@ log = logging.getLogger("dragoman.client")
 
 
 def expiry(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
-    """Without a dead-letter channel an expired message is only recorded in the log."""
+    """Without a channel for them, expired messages are never acknowledged."""
 
     def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
         headers = delivery.message.headers
@@ -31,10 +31,13 @@ def expiry(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middlew
 
     async def expire(delivery: Delivery, expires: int) -> Outcome:
         error = MessageExpired("Its time had passed before it was handled.", expires_at=expires)
-        if channel is not None:
-            await bury(delivery, channel, error)
+        place = delivery.place() | {"error_code": error.code}
+        if channel is None:
+            log.error("A message has expired, and there is no channel for such.", extra=place)
+            return again(LONG_REST)
+        await bury(delivery, channel, error)
         counters.expired += 1
-        log.info("A message has expired.", extra=delivery.place() | {"error_code": error.code})
+        log.info("A message has expired.", extra=place)
         return DONE
 
     return handle

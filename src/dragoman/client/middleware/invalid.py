@@ -8,12 +8,10 @@ from collections.abc import Awaitable
 from dragoman.client.burial import Bury, code_of
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, Handler, Middleware, Outcome, again
+from dragoman.client.outcome import DONE, LONG_REST, Handler, Middleware, Outcome, again
 from dragoman.core.errors import MessageError
 
 log = logging.getLogger("dragoman.client")
-
-LONG_REST = 30.0
 
 
 def invalid(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
