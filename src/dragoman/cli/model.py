@@ -1,8 +1,9 @@
-"""``dragoman model``: lint, format, convert, draw and generate from AsyncMDSL models."""
+"""``dragoman model``: lint, format, convert, draw, generate from and apply AsyncMDSL models."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from dragoman.language.diagnostic import Diagnostic
     from dragoman.language.model import Model
     from dragoman.language.parser import Parsed
+    from dragoman.language.running.plan import Change
 
-app = typer.Typer(help="AsyncMDSL models: lint, format, AsyncAPI, diagrams, code.")
+app = typer.Typer(help="AsyncMDSL models: lint, format, AsyncAPI, diagrams, code, plan, apply.")
 
 File = Annotated[Path, typer.Argument(help="A model, such as loan-broker.mdsl.")]
 Files = Annotated[list[Path], typer.Argument(help="Models, such as loan-broker.mdsl.")]
@@ -215,6 +217,71 @@ def code(
     for path in written:
         typer.echo(f"{folder / path}")
     typer.echo(f"{len(written)} of {len(files)} files were written.")
+
+
+Broker = Annotated[str | None, typer.Option(help="The broker's URL; without it the embedded one.")]
+Registry = Annotated[str | None, typer.Option(help="The registry's URL; without it the embedded one.")]
+
+
+@app.command("plan")
+def plan_(
+    file: File,
+    broker: Broker = None,
+    registry: Registry = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Show what `apply` would change. Exit 0: nothing; 1: something, also if it is refused or drift."""
+    from dragoman.cli.output import run
+
+    changes = run(_compare(_checked(file), broker, registry, change=False))
+    _print_changes(changes, as_json)
+    if changes:
+        raise typer.Exit(1)
+
+
+@app.command("apply")
+def apply_(
+    file: File,
+    broker: Broker = None,
+    registry: Registry = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Create channels and register contracts as the model says. Exit 1: refused, or drift is left."""
+    from dragoman.cli.output import run
+    from dragoman.language.running.plan import Action
+
+    changes = run(_compare(_checked(file), broker, registry, change=True))
+    _print_changes(changes, as_json)
+    if any(each.action in (Action.REFUSED, Action.DRIFT) for each in changes):
+        raise typer.Exit(1)
+
+
+async def _compare(
+    model: Model, broker_url: str | None, registry_url: str | None, change: bool
+) -> Sequence[Change]:
+    from dragoman.client.connecting import open_broker, open_registry
+    from dragoman.language.running.plan import apply, plan
+
+    broker, _ = open_broker(broker_url)
+    await broker.connect()
+    try:
+        registry, _ = open_registry(registry_url)
+        try:
+            found = await plan(model, registry, broker)
+            if not change or found.refused:
+                return found.changes
+            return [*await apply(found, registry, broker), *found.drift]
+        finally:
+            await registry.close()
+    finally:
+        await broker.close()
+
+
+def _print_changes(changes: Sequence[Change], as_json: bool) -> None:
+    from dragoman.cli.output import emit_table
+
+    rows = [(each.action.value, each.target, each.detail) for each in changes]
+    emit_table(("action", "target", "detail"), rows, as_json=as_json, empty="Nothing to change.")
 
 
 def _checked(file: Path) -> Model:

@@ -1,0 +1,1 @@
+"""A model that runs: bringing registry and brokers to what it says."""
