@@ -268,6 +268,17 @@ class Limited:
     maybe: Annotated[int | None, Min(5)] = None
 
 
+@record(name="Limited")
+class Unlimited:
+    age: int
+    ratio: float
+    code: str
+    raw: bytes
+    tags: list[str]
+    total: Annotated[Decimal, decimal(6, 2)]
+    maybe: int | None = None
+
+
 LIMITED = Limited(150, 0.5, "AB", b"xy", ["a"], Decimal("0.01"), 5)
 
 
@@ -299,11 +310,78 @@ def test_constraints_hold_on_both_sides(broken: dict[str, Any]) -> None:
     with pytest.raises(ConstraintViolated) as caught:
         both.encode(dataclasses.replace(LIMITED, **broken))
     assert str(caught.value.where["field"]).startswith(name)
-    plain = avro.codec(schema)
-    data = plain.encode({**plain.decode(both.encode(LIMITED)), **broken})
+    fields = avro.codec(schema).decode(both.encode(LIMITED)) | broken
     with pytest.raises(ConstraintViolated) as caught:
-        both.decode(data)
+        both.decode(codec(Unlimited).encode(Unlimited(**fields)))
     assert str(caught.value.where["field"]).startswith(name)
+    with pytest.raises(ConstraintViolated) as caught:
+        avro.codec(schema).encode(fields)
+    assert str(caught.value.where["field"]).startswith(name)
+
+
+def test_constraints_have_the_names_of_json_schema() -> None:
+    fields = {field["name"]: field["type"] for field in json.loads(avro.schema_of(Limited))["fields"]}
+    assert fields["age"] == {"type": "long", "minimum": 0, "maximum": 150}
+    assert fields["code"] == {"type": "string", "minLength": 2, "maxLength": 3, "pattern": "^[A-Z]+$"}
+    assert (fields["tags"]["minItems"], fields["tags"]["maxItems"]) == (1, 2)
+    assert fields["total"]["minimum"] == "0.01"
+
+
+@pytest.mark.parametrize(
+    ("type", "right", "wrong"),
+    [
+        ({"type": "int", "logicalType": "date", "minimum": "2026-01-01"}, date(2026, 1, 1), date(2025, 1, 1)),
+        ({"type": "long", "logicalType": "time-micros", "maximum": "12:00:00"}, time(12), time(13)),
+        (
+            {"type": "long", "logicalType": "timestamp-millis", "minimum": "2026-01-01"},
+            datetime(2026, 1, 1, tzinfo=UTC),
+            datetime(2025, 1, 1, tzinfo=UTC),
+        ),
+        ({"type": "long", "logicalType": "timestamp-millis", "minimum": 5}, 5, 4),
+        ({"type": "map", "values": "int", "maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}),
+        ({"type": "string", "minLength": 2}, "ab", "a"),
+        ({"type": "double", "exclusiveMaximum": 1}, 0.5, 1.0),
+    ],
+    ids=str,
+)
+def test_plain_values_obey_what_the_schema_states(type: dict[str, Any], right: Any, wrong: Any) -> None:
+    plain = avro.codec(avro.parse(json.dumps(type)))
+    plain.encode(right)
+    with pytest.raises(ConstraintViolated):
+        plain.encode(wrong)
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        {"type": "int", "minimum": "low", "maximum": True},
+        {"type": "int", "logicalType": "date", "minimum": "yesterday"},
+        {"type": "string", "minLength": "x", "pattern": "("},
+        {"type": "array", "items": "int", "minItems": None},
+        {"type": "bytes", "logicalType": "decimal", "precision": 4, "minimum": "much"},
+    ],
+    ids=str,
+)
+def test_a_constraint_that_makes_no_sense_is_like_any_unknown_property(type: dict[str, Any]) -> None:
+    value = {"int": 1, "string": "", "array": [], "bytes": Decimal(1)}[type["type"]]
+    avro.codec(avro.parse(json.dumps(type))).encode(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ([1], "Person is not of type record Person: list is not a mapping"),
+        ({"age": "1"}, "age is not of type long, it is str"),
+        ({"age": True}, "age is not of type long: bool is not a number"),
+        ({"age": None}, "age is not of type long, it is None"),
+        ({}, "age is missing"),
+    ],
+    ids=str,
+)
+def test_errors_name_what_was_given(value: Any, told: str) -> None:
+    text = '{"type": "record", "name": "Person", "fields": [{"name": "age", "type": "long"}]}'
+    with pytest.raises(EncodeError, match=told):
+        avro.codec(avro.parse(text)).encode(value)
 
 
 @pytest.mark.parametrize(

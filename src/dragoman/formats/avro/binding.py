@@ -10,7 +10,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
-from dragoman.formats.avro.nodes import Array, Enum, Fixed, Map, Node, Primitive, Record, Union, label, simple
+from dragoman.formats.avro.nodes import (
+    MISSING,
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    label,
+    simple,
+)
 from dragoman.schema import types
 from dragoman.schema.markers import Primitive as Kind
 
@@ -121,3 +133,23 @@ def parts_of(type: types.RecordType, node: Record) -> dict[str, types.Field]:
         if name is not None:
             found.setdefault(name, part)
     return found
+
+
+def refuse_homeless(type: types.RecordType, node: Record, parts: dict[str, types.Field]) -> None:
+    """A field that one side has alone would be lost, or made up."""
+    placed = {id(part) for part in parts.values()}
+    for part in type.fields:
+        if id(part) not in placed:
+            raise IncompatibleSchema(
+                f"{type.cls.__qualname__}.{part.attribute} has no place in {node.name}.",
+                code="schema.class-mismatch",
+                next="Register the schema of the class, or remove the field.",
+                field=part.name,
+            )
+    for field in node.fields:
+        if field.name not in parts and field.default is MISSING:
+            raise IncompatibleSchema(
+                f"{node.name}.{field.name} has no default, and {type.cls.__qualname__} has no such field.",
+                code="schema.class-mismatch",
+                field=field.name,
+            )

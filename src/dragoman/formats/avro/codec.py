@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -71,8 +72,17 @@ def _unencodable(source: Source, title: str, error: Exception) -> MessageError:
     elif isinstance(error, KeyError):
         what = f"{where} is not a symbol of {about.kind}."
     else:
-        what = f"{where} is not of type {about.kind}: {error}."
+        what = f"{where} is not of type {about.kind}{_why(error)}."
     return EncodeError(what, field=about.path or None, record=title)
+
+
+def _why(error: Exception) -> str:
+    """Python tells of the operator that failed; of interest is the class of the value."""
+    if isinstance(error, TypeError | AttributeError):
+        given = re.search(r"'([A-Za-z_][\w.]*)'", str(error))
+        if given is not None:
+            return f", it is {'None' if given[1] == 'NoneType' else given[1]}"
+    return f": {error}"
 
 
 def _violated(error: Broken | Refused, path: str, title: str) -> ConstraintViolated:

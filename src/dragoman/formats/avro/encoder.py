@@ -12,9 +12,9 @@ from contextlib import nullcontext
 from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
-from dragoman.formats.avro.binding import bound, is_null, parts_of, python_of
+from dragoman.formats.avro.binding import bound, is_null, parts_of, python_of, refuse_homeless
 from dragoman.formats.avro.choosing import choose, test_for
-from dragoman.formats.avro.limits import add_limits
+from dragoman.formats.avro.limits import add_limits, add_stated_limits
 from dragoman.formats.avro.nodes import (
     MISSING,
     Array,
@@ -111,6 +111,12 @@ class _Encoder:
         self.source.add(f"{name} = {value}")
         return name
 
+    def _limits(self, node: Node, type: Type | None, value: str) -> None:
+        if type is None:
+            add_stated_limits(self.source, node, value)
+        else:
+            add_limits(self.source, type, value)
+
     def _record(self, node: Record, type: Type | None, value: str, path: str, depth: int) -> list[str]:
         value = self._local(value, "o")
         parts: dict[str, types.Field] = {}
@@ -119,7 +125,10 @@ class _Encoder:
             with self.source.block(f"if {value}.__class__ is not {cls}:"):
                 self.source.add(f"instance({value}, {cls})")
             parts = parts_of(type, node)
-            _refuse_homeless(type, node, parts)
+            refuse_homeless(type, node, parts)
+        else:
+            with self.source.block(f"if {value}.__class__ is not dict:"):
+                self.source.add(f"mapping({value})")
         pieces: list[str] = []
         for field in node.fields:
             inner = f"{path}.{field.name}" if path else field.name
@@ -203,7 +212,7 @@ class _Encoder:
         self.source.add(f"{items} = {value}")
         with self.source.block(f"if {items}.__class__ is not list:"):
             self.source.add(f"{items} = sequence({items})")
-        add_limits(self.source, type, items)
+        self._limits(node, type, items)
         inner = type.items if isinstance(type, types.ArrayType) else None
 
         def entry() -> list[str]:
@@ -216,7 +225,7 @@ class _Encoder:
         self.source.add(f"{items} = {value}")
         with self.source.block(f"if {items}.__class__ is not dict:"):
             self.source.add(f"{items} = mapping({items})")
-        add_limits(self.source, type, items)
+        self._limits(node, type, items)
         inner = type.values if isinstance(type, types.MapType) else None
 
         def entry() -> list[str]:
@@ -268,7 +277,7 @@ class _Encoder:
             plain = ""
         match logical.name:
             case "decimal":
-                add_limits(self.source, type, value)
+                self._limits(node, type, value)
                 digits = f"{logical.precision}, {logical.scale}, {node.size}"
                 return [self._local(f"{plain}decimal_fixed({value}, {digits})", "p")]
             case "uuid":
@@ -291,7 +300,7 @@ class _Encoder:
                 return self._whole(node, type, value)
             case "float" | "double":
                 value = self._local(value)
-                add_limits(self.source, type, value)
+                self._limits(node, type, value)
                 pack = self.source.bind(self.source.values[node.kind.upper()].pack, "pack")
                 return [self._local(f"{pack}({value} if {value}.__class__ is float else real({value}))", "p")]
             case "string":
@@ -301,7 +310,10 @@ class _Encoder:
 
     def _whole(self, node: Primitive, type: Type | None, value: str) -> list[str]:
         value = self._local(value)
-        add_limits(self.source, type, value)
+        if type is None:
+            with self.source.block(f"if {value}.__class__ is bool:"):
+                self.source.add(f"no_number({value})")
+        self._limits(node, type, value)
         if node.logical is not None and python_of(type) is not int:
             value = self._bare(node.logical.name, value, plain=type is None)
         number = self.source.name("z")
@@ -339,14 +351,14 @@ class _Encoder:
             return self._text(f"{value}.encode() if {value}.__class__ is str else uuid_text({value})")
         if isinstance(type, types.UuidType):
             return self._text(f"{'text_of_uuid' if type.python is str else 'uuid_text'}({value})")
-        if getattr(type, "constraints", ()):
+        if getattr(type, "constraints", ()) or (type is None and node.properties):
             value = self._local(value)
-            add_limits(self.source, type, value)
+            self._limits(node, type, value)
         return self._text(f"{value}.encode()")
 
     def _bytes(self, node: Primitive, type: Type | None, value: str) -> list[str]:
         value = self._local(value)
-        add_limits(self.source, type, value)
+        self._limits(node, type, value)
         logical = node.logical
         plain = f"{value} if {value}.__class__ is bytes else octets({value})"
         if logical is None or python_of(type) is bytes:
@@ -371,23 +383,3 @@ def encoded(number: int) -> bytes:
 
 def _length(count: str) -> str:
     return f"LENGTH[{count}] if {count} < 8192 else wide({count} << 1)"
-
-
-def _refuse_homeless(type: types.RecordType, node: Record, parts: dict[str, types.Field]) -> None:
-    """A field that one side has alone would be lost, or made up."""
-    placed = {id(part) for part in parts.values()}
-    for part in type.fields:
-        if id(part) not in placed:
-            raise IncompatibleSchema(
-                f"{type.cls.__qualname__}.{part.attribute} has no place in {node.name}.",
-                code="schema.class-mismatch",
-                next="Register the schema of the class, or remove the field.",
-                field=part.name,
-            )
-    for field in node.fields:
-        if field.name not in parts and field.default is MISSING:
-            raise IncompatibleSchema(
-                f"{node.name}.{field.name} has no default, and {type.cls.__qualname__} has no such field.",
-                code="schema.class-mismatch",
-                field=field.name,
-            )

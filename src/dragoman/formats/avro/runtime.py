@@ -210,6 +210,10 @@ def boolean(value: Any) -> bytes:
     raise Unfit(f"{type(value).__name__} is neither True nor False")
 
 
+def no_number(value: Any) -> None:
+    raise Unfit(f"{type(value).__name__} is not a number")
+
+
 def null(value: Any) -> bytes:
     raise Unfit(f"{type(value).__name__} is not None")
 

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.avro import runtime
+from dragoman.formats.avro.constraints import written
 from dragoman.formats.avro.jsontext import dumps
 from dragoman.schema import types
-from dragoman.schema.markers import Length, Max, Min, Pattern
 from dragoman.schema.types import MISSING, Field, Names, Type
 
 
@@ -53,10 +53,10 @@ class _Writer:
                 return self._fixed(type.names, type.size, namespace, {})
             case types.ArrayType():
                 content = {"type": "array", "items": self.type(type.items, namespace)}
-                return content | _constraints(type.constraints)
+                return content | written(type.constraints, "array")
             case types.MapType():
                 content = {"type": "map", "values": self.type(type.values, namespace)}
-                return content | _constraints(type.constraints)
+                return content | written(type.constraints, "map")
             case types.UnionType():
                 return [self.type(branch, namespace) for branch in type.branches]
             case types.EnumType():
@@ -67,8 +67,8 @@ class _Writer:
     def _decimal(self, type: types.DecimalType, namespace: str) -> Any:
         digits = {"logicalType": "decimal", "precision": type.precision, "scale": type.scale}
         if type.names is None or type.size is None:
-            return {"type": "bytes"} | digits | _constraints(type.constraints)
-        return self._fixed(type.names, type.size, namespace, digits | _constraints(type.constraints))
+            return {"type": "bytes"} | digits | written(type.constraints, "bytes")
+        return self._fixed(type.names, type.size, namespace, digits | written(type.constraints, "fixed"))
 
     def _enum(self, type: types.EnumType, namespace: str) -> Any:
         content: dict[str, Any] = {"symbols": list(type.symbols)}
@@ -167,30 +167,8 @@ def default_of(type: Type, value: Any) -> Any:
 
 
 def _logical(kind: str, name: str, constraints: tuple[Any, ...]) -> dict[str, Any]:
-    return {"type": kind, "logicalType": name} | _constraints(constraints)
+    return {"type": kind, "logicalType": name} | written(constraints, kind)
 
 
 def _constrained(kind: str, constraints: tuple[Any, ...]) -> Any:
-    return {"type": kind} | _constraints(constraints) if constraints else kind
-
-
-def _constraints(constraints: tuple[Any, ...]) -> dict[str, Any]:
-    """Constraints travel in the text for people and tools to see; Avro itself has none."""
-    found: dict[str, Any] = {}
-    for each in constraints:
-        match each:
-            case Min():
-                found["exclusiveMinimum" if each.exclusive else "minimum"] = _plain(each.value)
-            case Max():
-                found["exclusiveMaximum" if each.exclusive else "maximum"] = _plain(each.value)
-            case Length():
-                found["minLength"] = each.min
-                if each.max is not None:
-                    found["maxLength"] = each.max
-            case Pattern():
-                found["pattern"] = each.regex
-    return found
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, int | float | str) else str(value)
+    return {"type": kind} | written(constraints, kind) if constraints else kind
