@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dragoman.core.database import Transaction
 from dragoman.core.errors import InvalidSchema
@@ -27,40 +28,56 @@ class Registration:
     author: str = ""
 
 
+class Standing(NamedTuple):
+    """What decides about a registration, read at once."""
+
+    settings: Settings
+    mode: Mode
+    latest: StoredVersion | None
+
+
 def already_there(tx: Transaction, parser: Parser, asked: Registration) -> StoredVersion | None:
     """The version that the request would be answered with without any write. No lock is taken."""
     if asked.draft.id is not None or asked.draft.version is not None:
         return None
-    chosen = settings.effective(tx, asked.name)
-    if settings.effective_mode(tx, asked.name).importing:
+    standing = _standing(tx, asked.name)
+    if standing.mode.importing:
         return None
-    return with_content(tx, asked.name, _proposal(tx, parser, asked, chosen))
+    return _find(tx, asked.name, _proposal(tx, parser, asked, standing), standing)
 
 
 def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVersion:
     """The version with this content, made if need be. Runs in a write transaction."""
     name = asked.name
-    mode = settings.effective_mode(tx, name)
-    _check_mode(name, asked.draft, mode)
-    if mode.importing:
+    standing = _standing(tx, name)
+    _check_mode(name, asked.draft, standing.mode)
+    if standing.mode.importing:
         return import_version(tx, parser, asked)
-    chosen = settings.effective(tx, name)
-    proposal = _proposal(tx, parser, asked, chosen)
-    found = with_content(tx, name, proposal)
+    proposal = _proposal(tx, parser, asked, standing)
+    found = _find(tx, name, proposal, standing)
     if found is not None:
         return found
     next_version = contracts.next_version(tx, name)
     if asked.draft.version is not None and asked.draft.version != next_version:
         raise InvalidSchema("Version is not one more than previous version")
-    if not asked.force:
-        _check_compatible(tx, parser, name, proposal, chosen)
+    if standing.latest is not None and not asked.force:
+        _check_compatible(tx, parser, name, proposal, standing)
     return _store(tx, asked, proposal, next_version)
 
 
-def _proposal(tx: Transaction, parser: Parser, asked: Registration, chosen: Settings) -> Proposal:
-    latest = contracts.latest(tx, asked.name)
-    draft = completed(asked.draft, latest.schema if latest else None, chosen)
-    normalize = asked.normalize or bool(chosen.normalize)
+def _standing(tx: Transaction, name: ContractName) -> Standing:
+    return Standing(*settings.in_force(tx, name), contracts.latest(tx, name))
+
+
+def _find(
+    tx: Transaction, name: ContractName, proposal: Proposal, standing: Standing
+) -> StoredVersion | None:
+    return with_content(tx, name, proposal) if standing.latest is not None else None
+
+
+def _proposal(tx: Transaction, parser: Parser, asked: Registration, standing: Standing) -> Proposal:
+    draft = completed(asked.draft, standing.latest.schema if standing.latest else None, standing.settings)
+    normalize = asked.normalize or bool(standing.settings.normalize)
     proposal = propose(tx, parser, asked.name, draft, normalize=normalize)
     return proposal._replace(bare=asked.draft.metadata is None and asked.draft.rule_set is None)
 
@@ -73,9 +90,12 @@ def _check_mode(name: ContractName, draft: Draft, mode: Mode) -> None:
 
 
 def _check_compatible(
-    tx: Transaction, parser: Parser, name: ContractName, proposal: Proposal, chosen: Settings
+    tx: Transaction, parser: Parser, name: ContractName, proposal: Proposal, standing: Standing
 ) -> None:
-    existing = contracts.versions(tx, name)
+    chosen, existing = standing.settings, [each for each in (standing.latest,) if each]
+    strategy = chosen.compatibility
+    if chosen.group is not None or (strategy is not None and strategy.transitive):
+        existing = list(contracts.versions(tx, name))
     verdict = judge(tx, parser, proposal, existing, chosen)
     if not verdict.compatible:
         old = next((each for each in existing if each.version == verdict.version), None)

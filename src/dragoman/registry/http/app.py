@@ -27,6 +27,7 @@ from dragoman.registry.http import (
     subject_settings,
     subjects,
 )
+from dragoman.registry.http.aliases import Aliases
 from dragoman.registry.http.answers import error_answer, json_answer, subject_error
 from dragoman.registry.http.authenticate import Authenticator
 from dragoman.registry.http.follow import Follower
@@ -51,7 +52,9 @@ def build(
 ) -> ASGIApp:
     """The registry as an ASGI application."""
     metrics = Metrics()
-    state = State(service, service.engine.limits, metrics, authenticator, short_conflict_code)
+    state = State(
+        service, service.engine.limits, metrics, Aliases(service.engine), authenticator, short_conflict_code
+    )
     answers = HotAnswers()
     service.engine.on_change(answers.forget)
     inner = Starlette(
@@ -76,7 +79,7 @@ def build(
 def _lifespan(state: State, answers: HotAnswers) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        follower = Follower(state.service.engine, answers)
+        follower = Follower(state.service.engine)
         following = asyncio.create_task(follower.run())
         state.ready = True
         try:

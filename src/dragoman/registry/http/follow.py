@@ -7,9 +7,8 @@ import logging
 
 from dragoman.core.errors import DragomanError
 from dragoman.registry.engine import Engine
-from dragoman.registry.http.hot import HotAnswers
 from dragoman.registry.model import Change
-from dragoman.registry.name import ContractName
+from dragoman.registry.name import DEFAULT_CONTEXT, ContractName
 from dragoman.registry.store import history
 
 log = logging.getLogger("dragoman.registry")
@@ -19,16 +18,17 @@ INTERVAL = 0.25
 _WINDOW = 100
 """Numbers of the history are given before they are committed, so some turn up late."""
 
+EVERYTHING = ContractName(DEFAULT_CONTEXT, "")
+
 _NARROW = frozenset({"register", "import", "hide", "bind", "unbind"})
 """Changes that touch no more than the contract they name."""
 
 
 class Follower:
-    """Reads the history as it grows and drops the answers that it makes out of date."""
+    """Reads the history as it grows, and announces what others did as if it had been done here."""
 
-    def __init__(self, engine: Engine, answers: HotAnswers) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._answers = answers
         self._seen: set[int] = set()
         self._newest = 0
 
@@ -47,7 +47,7 @@ class Follower:
                 continue
             if lost:
                 lost = False
-                self._answers.forget_all()
+                self._engine.announce(EVERYTHING)
             self._apply(changes)
 
     async def _recent(self) -> list[Change]:
@@ -58,6 +58,6 @@ class Follower:
         for change in changes:
             if change.id not in self._seen:
                 narrow = change.action in _NARROW
-                self._answers.forget(change.name if narrow else ContractName(change.name.context, ""))
+                self._engine.announce(change.name if narrow else EVERYTHING)
                 self._newest = max(self._newest, change.id)
         self._seen = {change.id for change in changes}

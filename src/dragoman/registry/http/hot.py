@@ -65,11 +65,6 @@ class HotAnswers:
                 if entry is not None:
                     self._bytes -= len(entry.body["body"]) + _ENTRY_COST
 
-    def forget_all(self) -> None:
-        with self._guard:
-            self.generation += 1
-            self._clear()
-
     def _clear(self) -> None:
         self._entries.clear()
         self._of_contract.clear()

@@ -22,6 +22,7 @@ from dragoman.registry.http.requests import (
     path_text,
     principal_of,
     read_json,
+    state_of,
 )
 from dragoman.registry.http.subject_values import (
     SubjectBody,
@@ -40,7 +41,7 @@ ALL_CONTEXTS = ":*:"
 async def subject_of(request: Request, role: Role) -> ContractName:
     """The contract behind the path's subject, aliases followed, with the right to it checked."""
     asked = contract_name(path_text(request, "subject"), context_of(request))
-    name = await service_of(request).engine.read(lambda tx: lookup.unaliased(tx, asked))
+    name = await state_of(request).aliases.follow(asked)
     principal_of(request).require(role, name)
     request.scope["dragoman.contract"] = name
     # What is said under an alias would not be forgotten when the contract itself changes.

@@ -34,21 +34,21 @@ def _from_row(row: Row) -> StoredVersion:
 
 
 def next_version(tx: Transaction, name: ContractName) -> int:
-    """The number that the contract's next version gets; the contract is made if need be."""
+    """The number that the contract's next version gets."""
     rows = tx.execute("SELECT next_version FROM registry_contracts WHERE context = ? AND name = ?", name)
-    if rows:
-        return int(rows[0][0])
-    tx.execute("INSERT INTO registry_contracts (context, name, next_version) VALUES (?, ?, 1)", name)
-    return 1
+    return int(rows[0][0]) if rows else 1
 
 
 def raise_next_version(tx: Transaction, name: ContractName, above: int) -> None:
-    """Numbers go on above this one."""
-    next_version(tx, name)
+    """Numbers go on above this one, for ever. Makes the contract if need be."""
     tx.execute(
-        "UPDATE registry_contracts SET next_version = ? WHERE context = ? AND name = ? AND next_version <= ?",
-        (above + 1, *name, above),
+        "UPDATE registry_contracts SET next_version = CASE WHEN next_version > ? THEN next_version ELSE ? END"
+        " WHERE context = ? AND name = ?",
+        (above, above + 1, *name),
     )
+    if not tx.changed:
+        sql = "INSERT INTO registry_contracts (context, name, next_version) VALUES (?, ?, ?)"
+        tx.execute(sql, (*name, above + 1))
 
 
 def counters(tx: Transaction) -> Sequence[tuple[ContractName, int]]:

@@ -12,6 +12,9 @@ from dragoman.registry.name import DEFAULT_CONTEXT, GLOBAL_CONTEXT, ContractName
 
 _WHERE = " WHERE context = ? AND contract = ?"
 
+_Rows = list[tuple[ContractName, tuple[str | None, str | None]]]
+"""Settings and mode, as stored, of each scope that has any."""
+
 
 def scopes(name: ContractName) -> list[ContractName]:
     """From the contract outwards: itself, its context, the default context, the global one."""
@@ -31,14 +34,35 @@ def own(tx: Transaction, name: ContractName) -> Settings | None:
     return Settings.restored(json.loads(rows[0][0]))
 
 
-def effective(tx: Transaction, name: ContractName) -> Settings:
+def in_force(tx: Transaction, name: ContractName) -> tuple[Settings, Mode]:
     """What counts for this contract once the wider scopes are asked."""
+    found = _rows(tx, name)
+    return _effective(name, found), _effective_mode(found)
+
+
+def effective(tx: Transaction, name: ContractName) -> Settings:
+    return _effective(name, _rows(tx, name))
+
+
+def effective_mode(tx: Transaction, name: ContractName) -> Mode:
+    return _effective_mode(_rows(tx, name))
+
+
+def _effective(name: ContractName, rows: _Rows) -> Settings:
     chosen = Settings()
-    for scope, found in _rows(tx, name):
-        if found[0] is not None:
-            mine = Settings.restored(json.loads(found[0]))
+    for scope, (text, _) in rows:
+        if text is not None:
+            mine = Settings.restored(json.loads(text))
             chosen = chosen.over(mine) if scope != name else mine.over(chosen)
     return chosen.over(DEFAULTS)
+
+
+def _effective_mode(rows: _Rows) -> Mode:
+    found = [Mode(mode) for _, (_, mode) in rows if mode]
+    # READONLY_OVERRIDE of a wider scope beats whatever the contract says.
+    if Mode.READONLY_OVERRIDE in found:
+        return Mode.READONLY_OVERRIDE
+    return found[0] if found else Mode.READWRITE
 
 
 def set_own(tx: Transaction, name: ContractName, settings: Settings | None) -> None:
@@ -48,14 +72,6 @@ def set_own(tx: Transaction, name: ContractName, settings: Settings | None) -> N
 def own_mode(tx: Transaction, name: ContractName) -> Mode | None:
     rows = tx.execute("SELECT mode FROM registry_settings" + _WHERE, name)
     return Mode(rows[0][0]) if rows and rows[0][0] else None
-
-
-def effective_mode(tx: Transaction, name: ContractName) -> Mode:
-    found = [Mode(row[1]) for _, row in _rows(tx, name) if row[1]]
-    # READONLY_OVERRIDE of a wider scope beats whatever the contract says.
-    if Mode.READONLY_OVERRIDE in found:
-        return Mode.READONLY_OVERRIDE
-    return found[0] if found else Mode.READWRITE
 
 
 def set_mode(tx: Transaction, name: ContractName, mode: Mode | None) -> None:
@@ -82,7 +98,7 @@ def clear_within(tx: Transaction, context: str) -> None:
     tx.execute("UPDATE registry_settings SET mode = NULL WHERE context = ? AND contract <> ''", (context,))
 
 
-def _rows(tx: Transaction, name: ContractName) -> list[tuple[ContractName, tuple[str | None, str | None]]]:
+def _rows(tx: Transaction, name: ContractName) -> _Rows:
     wanted = scopes(name)
     rows = tx.execute(
         "SELECT context, contract, settings, mode FROM registry_settings WHERE contract IN ('', ?)",
