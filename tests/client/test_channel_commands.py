@@ -122,6 +122,8 @@ def test_what_is_not_there_cannot_be_done(dragoman: Run) -> None:
         ("replay", "nothing", "nowhere"),
         ("tail", "orders", "--from", "yesterday"),
         ("create", "not a name"),
+        ("create", "orders", "--retention", "-1"),
+        ("publish", "orders", "--file", "nothing.json"),
         ("create", "orders", "--setting", "novalue"),
         ("tail", "orders", "--broker", "nowhere://x"),
     ):
@@ -157,6 +159,11 @@ def test_dead_letters_are_listed_shown_replayed_and_discarded(dragoman: Run) -> 
     assert dragoman("dead", "discard", "orders", "--all")[0] == 1
     assert lines(dragoman("dead", "list", "orders", "--json")[1]) == [[]]
     assert lines(dragoman("dead", "list", "orders", "--invalid", "--json")[1]) == [[]]
+
+
+def test_a_channel_that_never_had_letters_has_none(dragoman: Run) -> None:
+    dragoman("create", "orders")
+    assert dragoman("dead", "list", "orders")[:2] == (0, "There are no open letters.\n")
 
 
 def test_lag_tells_how_far_a_group_is_behind(dragoman: Run) -> None:

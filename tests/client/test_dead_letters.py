@@ -54,6 +54,24 @@ async def test_a_letter_goes_back_once_and_is_handled_when_the_cause_is_cured(
     assert dict(last.headers)[headers.LAST_ERROR_CODE] == b"endpoint.failed"
 
 
+async def test_an_expired_message_that_is_sent_back_is_handled(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    got: list[str] = []
+
+    @endpoint("quotes", options=ONCE)
+    async def on_quote(quote: QuoteV1) -> None:
+        got.append(quote.bank)
+
+    async with Client(memory, registry, [on_quote]) as client:
+        await client.publish("quotes", QuoteV1("late"), expires_in=-1.0)
+        await until(lambda: client.metrics.of("quotes").expired)
+        letters = DeadLetters(memory, "quotes.dead")
+        await letters.replay(await letters.find(code="message.expired"))
+        await until(lambda: got)
+    assert got == ["late"]
+
+
 async def test_discarded_letters_are_listed_no_more_but_stay_in_the_channel(memory: MemoryBroker) -> None:
     await memory.create(Channel("orders.dead", partitions=2))
     for number in range(4):

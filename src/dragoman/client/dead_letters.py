@@ -15,7 +15,7 @@ from dragoman.client import headers as names
 from dragoman.client.headers import text_of
 from dragoman.client.history import history
 from dragoman.core.broker import Broker
-from dragoman.core.errors import NotFound
+from dragoman.core.errors import MessageExpired, NotFound
 from dragoman.core.message import Message, Position, with_headers
 
 Settlement = Literal["replayed", "discarded"]
@@ -56,7 +56,9 @@ class DeadLetter:
         message = self.message
         before = message.header(names.REPLAYS) or b"0"
         replays = int(before) + 1 if before.isdigit() else 1
-        kept = tuple(pair for pair in message.headers if pair[0] not in names.CAUSE)
+        # Whoever sends back an expired message wants it handled: it would expire again at once.
+        dropped = names.CAUSE | {names.EXPIRES_AT} if self.code == MessageExpired.code else names.CAUSE
+        kept = tuple(pair for pair in message.headers if pair[0] not in dropped)
         history = (
             (names.REPLAYS, str(replays).encode()),
             (names.REPLAYED_FROM, f"{message.channel}:{self.id}".encode()),

@@ -29,6 +29,12 @@ class Channel:
         check_name(self.name)
         if self.partitions < 1:
             raise ConfigurationError("A channel needs at least one partition.", channel=self.name)
+        if self.retention is not None and not self.retention > 0:
+            raise ConfigurationError(
+                f"A retention of {self.retention:g} seconds keeps nothing.",
+                next="Use a number above zero, or none to keep everything.",
+                channel=self.name,
+            )
 
 
 def check_name(name: str) -> str:

@@ -13,6 +13,7 @@ from dragoman.cli.output import Json, answer_no, emit_json, emit_table, run, say
 from dragoman.client import headers as names
 from dragoman.client.dead_letters import DeadLetter, DeadLetters
 from dragoman.core.broker import Broker
+from dragoman.core.errors import ChannelNotFound
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -48,7 +49,11 @@ def list_letters(
 
     async def work() -> list[DeadLetter]:
         async with connected(broker) as opened:
-            return await Filters(code, since, endpoint).find(_letters(opened, channel, invalid))
+            try:
+                return await Filters(code, since, endpoint).find(_letters(opened, channel, invalid))
+            except ChannelNotFound:
+                await opened.describe(channel)
+                return []
 
     columns = ("id", "failed", "code", "error", "endpoint", "attempts", "replays", "message")
     rows = [

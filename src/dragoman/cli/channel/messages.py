@@ -38,7 +38,12 @@ def publish(
     values: Annotated[
         list[str] | None, typer.Argument(help="Messages as JSON; else lines of a file.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="A file with one JSON message per line.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, allow_dash=True, help="A file with one JSON message per line."
+        ),
+    ] = None,
     key: Annotated[str | None, typer.Option(help="The key of all messages.")] = None,
     header: Annotated[list[str] | None, typer.Option(help="NAME=VALUE.")] = None,
     contract: Annotated[str | None, typer.Option(help="The contract, if not CHANNEL-value.")] = None,
