@@ -208,6 +208,25 @@ async def test_many_at_once_get_one_version(registry: Registry) -> None:
     assert {(each.version, each.schema.id) for each in made} == {(1, 1)}
 
 
+async def test_many_at_once_are_accepted_or_refused_each_by_itself(registry: Registry) -> None:
+    await registry.register("orders-value", ORDER)
+    asked = [
+        registry.register(f"c{number}-value", avro(("id", "long"), name=f"C{number}"))
+        if number % 3
+        else registry.register("orders-value", avro(("id", "long"), (f"f{number}", "string")))
+        for number in range(30)
+    ]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    for number, answer in enumerate(answers):
+        if number % 3:
+            assert not isinstance(answer, BaseException)
+            assert answer.contract == f"c{number}-value"
+        else:
+            assert isinstance(answer, IncompatibleSchema)
+    assert len(await registry.contracts()) == 21
+    assert list(await registry.versions("orders-value")) == [1]
+
+
 async def test_level_two_normalisation_makes_equal_what_means_the_same(registry: Registry) -> None:
     text = '{"type":"record","name":"shop.Order","fields":[{"name":"id","type":{"type":"long"}}]}'
     other = '{"name":"Order","namespace":"shop","type":"record","fields":[{"type":"long","name":"id"}]}'

@@ -40,7 +40,10 @@ def already_there(tx: Transaction, parser: Parser, asked: Registration) -> Store
     """The version that the request would be answered with without any write. No lock is taken."""
     if asked.draft.id is not None or asked.draft.version is not None:
         return None
-    standing = _standing(tx, asked.name)
+    latest = contracts.latest(tx, asked.name)
+    if latest is None:
+        return None
+    standing = Standing(*settings.in_force(tx, asked.name), latest)
     if standing.mode.importing:
         return None
     return _find(tx, asked.name, _proposal(tx, parser, asked, standing), standing)

@@ -1,7 +1,8 @@
 """All writes of one process, one after the other, as many as are waiting in one transaction.
 
 A commit waits for the disk, and the more ask at once, the more of them share that wait. Each still
-succeeds or fails by itself: it runs between savepoints.
+succeeds or fails by itself: a refusal, which as a rule comes before anything is written, leaves the others
+alone, and if it comes later they are all done again one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
+from dragoman.core.database import Database, Row, Transaction, TransactionConflict, UniqueViolation
 from dragoman.core.errors import DragomanError, RegistryUnavailable
 from dragoman.registry.name import ContractName
 from dragoman.registry.store.schemas import lock_context
@@ -80,7 +81,13 @@ class Writer:
             with self._database.transaction() as tx:
                 _lock(tx, items)
                 for item in items:
-                    outcomes.append(_attempt(tx, item.work))
+                    watched = _Watched(tx)
+                    try:
+                        outcomes.append((item.work(watched), None))
+                    except DragomanError as refusal:
+                        if watched.wrote:
+                            raise
+                        outcomes.append((None, refusal))
         except Exception:
             return False
         for item, (result, error) in zip(items, outcomes, strict=True):
@@ -119,12 +126,21 @@ def _lock(tx: Transaction, items: Sequence[_Item]) -> None:
         lock_context(tx, context)
 
 
-def _attempt(tx: Transaction, work: Work[Any]) -> tuple[Any, DragomanError | None]:
-    tx.execute("SAVEPOINT item")
-    try:
-        result, error = work(tx), None
-    except DragomanError as refusal:
-        result, error = None, refusal
-        tx.execute("ROLLBACK TO SAVEPOINT item")
-    tx.execute("RELEASE SAVEPOINT item")
-    return result, error
+class _Watched:
+    """A transaction that remembers whether anything was written through it."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self.wrote = False
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Row]:
+        self.wrote = self.wrote or not sql.startswith("SELECT")
+        return self._tx.execute(sql, parameters)
+
+    def insert_id(self, sql: str, parameters: Sequence[Any] = ()) -> int:
+        self.wrote = True
+        return self._tx.insert_id(sql, parameters)
+
+    @property
+    def changed(self) -> int:
+        return self._tx.changed
