@@ -161,7 +161,7 @@ def test_arrows_follow_the_messages() -> None:
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("generated")
     for path in MODELS:
-        write(package(load_model(path), path.name), folder / path.stem.replace("-", "_"))
+        write(package(load_model(path), path.name), folder / f"made_{path.stem.replace('-', '_')}")
     return folder
 
 
@@ -207,8 +207,8 @@ async def test_a_generated_endpoint_answers_through_a_client(
 
     from dragoman import Client
 
-    module, records = import_module("loan_broker.loan_broker"), import_module("loan_broker.records")
-    channels = import_module("loan_broker.channels")
+    module, records = import_module("made_loan_broker.loan_broker"), import_module("made_loan_broker.records")
+    channels = import_module("made_loan_broker.channels")
     request = records.LoanRequestDto(socialSecurityNumber=1, amount=1000.0, termInMonths=12, requestId=7)
     async with Client(
         broker="memory://generated", registry="memory://", controllers=[module.LoanBroker]
@@ -225,7 +225,7 @@ def test_generated_records_have_the_schema_of_their_data_type(
 
     avro: Format = load(FORMAT_GROUP, "AVRO")()
     for path in MODELS:
-        records = import_module(f"{path.stem.replace('-', '_')}.records")
+        records = import_module(f"made_{path.stem.replace('-', '_')}.records")
         for name in load_model(path).types:
             ours = avro.parse(schema(load_model(path), name, "avro"))
             theirs = avro.parse(avro.schema_of(getattr(records, name)))

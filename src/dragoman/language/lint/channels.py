@@ -9,9 +9,9 @@ from dragoman.language import syntax as s
 from dragoman.language.diagnostic import Fix, insert, replace
 from dragoman.language.lint.rule import Finding, error, info, warning
 from dragoman.language.model import Model
+from dragoman.language.path import path_names
 from dragoman.language.tokens import Span
 
-PARAMETER = re.compile(r"\$\{([^{}]*)\}|\{([^{}]*)\}")
 _EXCLUDES = {
     "DEAD_LETTER": (
         "POINT_TO_POINT",
@@ -79,12 +79,6 @@ def _without_type(model: Model, channel: s.Channel, type: s.Keyword) -> Fix | No
         start = model.source.text.rfind("of", channel.span.start, type.span.start)
         span = Span(start, type.span.end)
     return replace(f"Remove {type.text}", span, "")
-
-
-def path_names(path: s.Path) -> list[str]:
-    """The names in ``${...}`` of a path, each once."""
-    found = (match[1] if match[1] is not None else match[2] for match in PARAMETER.finditer(path.text.value))
-    return list(dict.fromkeys(found))
 
 
 @error("Each parameter in a path is described.")

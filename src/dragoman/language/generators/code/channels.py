@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from dragoman.language.generators.definitions import identifier
 from dragoman.language.model import Model
-from dragoman.language.syntax import Path
+from dragoman.language.path import PARAMETER, path_names
+from dragoman.language.syntax import Message, Path
 
-_PARAMETER = re.compile(r"\$?\{([^{}]*)\}")
+_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
+_TYPES = {"bool": "bool", "int": "int", "long": "int", "float": "float", "double": "float"}
 
 
-def channel_name(path: Path) -> str:
-    """A path as a name that every broker takes: dots for slashes, a parameter by its name."""
-    dotted = _PARAMETER.sub(r"\1", path.text.value).strip("/").replace("/", ".")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", dotted) or "channel"
+def channel_name(path: Path, values: Mapping[str, str] | None = None) -> str:
+    """A path as a name that every broker takes: dots for slashes, a parameter by its value or its name."""
+    pieces = PARAMETER.split(path.text.value.strip("/"))
+    name = ""
+    for text, dollar, braces in zip(pieces[::3], [*pieces[1::3], None], [*pieces[2::3], None], strict=True):
+        parameter = dollar if dollar is not None else braces
+        name += _UNFIT.sub("-", text.replace("/", "."))
+        if parameter is not None:
+            name += (values or {}).get(parameter) or _UNFIT.sub("-", parameter)
+    return name or "channel"
 
 
 def constant(message: str) -> str:
@@ -25,8 +35,24 @@ def channels_module(model: Model, source: str) -> str:
         f'"""Channels of {model.api.name.text}. Generated from {source}: do not edit."""',
         "",
     ]
+    functions: list[str] = []
     for channel in model.channels.values():
         for message in channel.messages:
+            if path_names(message.path):
+                functions += ["", "", *_function(message)]
             lines.append(f'{constant(message.name.text)} = "{channel_name(message.path)}"')
             lines.append(f'"""{channel.name.text}: {message.path.text.value}"""'.replace("\\", "/"))
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + functions) + "\n"
+
+
+def _function(message: Message) -> list[str]:
+    """The channel for given parameters."""
+    types = {each.name.text: each.basic for each in message.path.parameters}
+    names = path_names(message.path)
+    parameters = ", ".join(f"{identifier(name)}: {_TYPES.get(types.get(name, ''), 'str')}" for name in names)
+    filled = channel_name(message.path, {name: "{" + identifier(name) + "}" for name in names})
+    return [
+        f"def {constant(message.name.text).lower()}_channel({parameters}) -> str:",
+        f'    """The channel of {message.name.text} for these parameters."""',
+        f'    return f"{filled}"',
+    ]

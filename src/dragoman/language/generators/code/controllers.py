@@ -15,6 +15,7 @@ from dragoman.language.generators.code.records import (
 from dragoman.language.generators.definitions import Definition
 from dragoman.language.model import Interaction, Model
 from dragoman.language.pointer import read_pointer
+from dragoman.language.printer import inline_value
 
 _WIDTH = 100
 
@@ -82,16 +83,16 @@ def controller_module(model: Model, endpoint: str) -> str:
         if node.description
         else f"The endpoint {endpoint}."
     )
-    dragoman = ["Client"] if sent else []
-    dragoman += ["controller"] + (["endpoint"] if received else [])
+    dragoman = [*(["Client"] if sent else []), *(["controller", "endpoint"] if received else [])]
     from_channels = imported(".channels", constants)
     from_records = imported(".records", records)
     body = "\n".join(methods) or "    pass\n"
     return (
         f'"""{about}"""\n\nfrom __future__ import annotations\n\n'
-        f"from dragoman import {', '.join(dragoman)}\n\n"
-        f"{from_channels}{from_records}\n\n"
-        f'@controller(group="{endpoint_group(endpoint)}")\nclass {endpoint}:\n' + body
+        + (f"from dragoman import {', '.join(dragoman)}\n\n" if dragoman else "")
+        + f"{from_channels}{from_records}\n\n"
+        + (f'@controller(group="{endpoint_group(endpoint)}")\n' if received else "")
+        + f"class {endpoint}:\n{body}"
     )
 
 
@@ -116,6 +117,12 @@ def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | 
     about = (
         each.message.description.value.strip() if each.message.description else f"{each.message.name.text}."
     )
+    conditions = [
+        f"Only if {each.left.value} {each.operator} {inline_value(each.right)}."
+        for each in each.use.conditions
+    ]
+    about = "\n\n        ".join([about, *conditions])
+    about += "\n        " if conditions else ""
     lines = [
         f"    @endpoint({name}{to})",
         f"    async def {_handler(each.message)}(self, message: {record}) -> {returns}:",

@@ -69,11 +69,13 @@ def records_module(model: Model, source: str) -> str:
     used = [
         marker for marker in _MARKERS if f"{marker}(" in body or f": {marker}" in body or f"[{marker}" in body
     ]
-    annotated = "from typing import Annotated\n\n" if "Annotated[" in body else ""
+    standard = "from dataclasses import field\n" if "field(" in body else ""
+    standard += "from typing import Annotated\n" if "Annotated[" in body else ""
+    standard += "\n" if standard else ""
     markers = f"from dragoman.schema.markers import {', '.join(used)}\n" if used else ""
     return (
         f'"""Records of {model.api.name.text}. Generated from {source}: do not edit."""\n\n'
-        f"from __future__ import annotations\n\n{annotated}from dragoman import record\n{markers}\n\n{body}"
+        f"from __future__ import annotations\n\n{standard}from dragoman import record\n{markers}\n\n{body}"
     )
 
 
@@ -94,7 +96,7 @@ def _attribute(known: dict[str, Definition], field: Field) -> str:
     if _has_default(field):
         listed = isinstance(field.type, Listed) and field.group is None
         written = written if listed else f"{written} | None"
-        default = " = []" if listed else " = None"
+        default = " = field(default_factory=list)" if listed else " = None"
     name = python_name(field.name)
     if name != field.name:
         written = f'Annotated[{written}, Name("{field.name}")]'

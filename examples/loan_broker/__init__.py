@@ -1,0 +1,1 @@
+"""Generated from loan-broker.mdsl; endpoints are in modules of their own."""

@@ -1,0 +1,59 @@
+"""Finds the best quote."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dragoman import Client, controller, endpoint
+from dragoman.core.errors import ReplyTimeout
+
+from .channels import (
+    CREDIT_SCORE_REQUEST,
+    LOAN_REPLY,
+    LOAN_REQUEST,
+    loan_proposal_request_channel,
+)
+from .records import (
+    BankLoanReply,
+    BankLoanRequest,
+    CreditBureauReplyDto,
+    CreditBureauRequestDto,
+    LoanReplyDto,
+    LoanRequestDto,
+)
+
+BANKS = (1, 2, 3)
+PATIENCE = 3.0
+"""Seconds that a bank has for its proposal. One that does not want the customer says nothing."""
+
+
+@controller(group="loan-broker")
+class LoanBroker:
+    client: Client
+
+    @endpoint(LOAN_REQUEST, reply_to=LOAN_REPLY)
+    async def on_loan_request(self, message: LoanRequestDto) -> LoanReplyDto:
+        """Ask the credit bureau, then all banks at once, and take the lowest rate."""
+        credit = await self.ask_credit_score_request(
+            CreditBureauRequestDto(message.socialSecurityNumber, message.requestId)
+        )
+        wish = BankLoanRequest(
+            creditScore=int(credit.creditScore),
+            creditHistoryLength=len(credit.creditHistory),
+            amount=message.amount,
+            termInMonths=message.termInMonths,
+            requestId=message.requestId,
+        )
+        answers = await asyncio.gather(*(self.ask_loan_proposal_request(bank, wish) for bank in BANKS))
+        best = min((each for each in answers if each is not None), key=lambda each: each.interestRate)
+        return LoanReplyDto(best.quoteId, best.interestRate, message.requestId)
+
+    async def ask_credit_score_request(self, message: CreditBureauRequestDto) -> CreditBureauReplyDto:
+        return await self.client.request(CREDIT_SCORE_REQUEST, message, reply=CreditBureauReplyDto)
+
+    async def ask_loan_proposal_request(self, bank: int, message: BankLoanRequest) -> BankLoanReply | None:
+        channel = loan_proposal_request_channel(bank)
+        try:
+            return await self.client.request(channel, message, reply=BankLoanReply, timeout=PATIENCE)
+        except ReplyTimeout:
+            return None

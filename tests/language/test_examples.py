@@ -1,0 +1,70 @@
+"""The examples: free of findings, formatted, and running."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dragoman import Client
+from dragoman.language.formatter import format_text
+from dragoman.language.generators.code import package, stale
+from dragoman.language.lint import lint_text
+from dragoman.language.model import load_model
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MODELS = sorted((EXAMPLES / "models").glob("*.mdsl"))
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_a_model_has_no_findings_and_the_canonical_form(path: Path) -> None:
+    text = path.read_text()
+    assert lint_text(text) == []
+    assert format_text(text) == text
+
+
+def test_the_loan_brokers_code_fits_its_model() -> None:
+    path = EXAMPLES / "models" / "loan-broker.mdsl"
+    assert stale(package(load_model(path), path.name), EXAMPLES / "loan_broker") == []
+
+
+@pytest.fixture
+def loans(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 60.0)
+    yield import_module("loan_broker.__main__")
+    for name in [name for name in sys.modules if name.split(".")[0] == "loan_broker"]:
+        del sys.modules[name]
+
+
+async def test_a_creditworthy_customer_gets_the_best_rate_of_all_banks(loans: ModuleType) -> None:
+    wish = loans.LoanRequestDto(4742, amount=10_000.0, termInMonths=24, requestId=7)
+    async with Client(broker="memory://example", registry="memory://", controllers=loans.ENDPOINTS) as client:
+        reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
+    assert (reply.quoteId, reply.interestRate, reply.requestId) == (1007, 2.1, 7)
+
+
+def _reply() -> type:
+    found: type = import_module("loan_broker.records").LoanReplyDto
+    return found
+
+
+async def test_the_selective_bank_says_nothing_to_others(loans: ModuleType) -> None:
+    bank = import_module("loan_broker.bank1")
+    handled = []
+
+    class Arrived:
+        def __init__(self, score: int) -> None:
+            self.value = type("Wish", (), {"creditScore": score})
+
+    async def handle(delivery: Arrived) -> str:
+        handled.append(delivery.value.creditScore)
+        return "handled"
+
+    assert (await bank.creditworthy(Arrived(80), handle)).acknowledge
+    assert await bank.creditworthy(Arrived(81), handle) == "handled"
+    assert handled == [81]
