@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from dragoman import Client
+from dragoman.cli.model import app
 from dragoman.language.formatter import format_text
 from dragoman.language.generators.code import package, stale
 from dragoman.language.lint import lint_text
@@ -25,6 +26,21 @@ def test_a_model_has_no_findings_and_the_canonical_form(path: Path) -> None:
     text = path.read_text()
     assert lint_text(text) == []
     assert format_text(text) == text
+
+
+def test_the_model_in_the_guide_is_as_good() -> None:
+    guide = (EXAMPLES.parent / "docs" / "language.md").read_text()
+    text = guide.split("```mdsl\n")[1].split("```")[0]
+    assert [each for each in lint_text(text) if each.rule != "inline-type"] == []
+    assert format_text(text) == text
+
+
+def test_the_guide_names_every_command() -> None:
+    guide = (EXAMPLES.parent / "docs" / "language.md").read_text()
+    commands = [
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    ]
+    assert all(f"dragoman model {name} " in guide for name in commands)
 
 
 def test_the_loan_brokers_code_fits_its_model() -> None:

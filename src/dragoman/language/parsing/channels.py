@@ -344,7 +344,7 @@ class ChannelRules(TypeRules):
         span = Span(token.start, token.end)
         if token.kind == NUMBER:
             self.advance()
-            return Scalar(value=_number(token.text), raw=token.text, span=span)
+            return Scalar(value=number_of(token.text), raw=token.text, span=span)
         if self.take("true") or self.take("false"):
             return Scalar(value=token.text == "true", raw=token.text, span=span)
         raise self.fault(("STRING", "NUMBER", "true", "false", "{", "["), "a value")
@@ -363,6 +363,6 @@ class ChannelRules(TypeRules):
         return Array(items=tuple(items), span=self.since(start))
 
 
-def _number(text: str) -> int | float:
+def number_of(text: str) -> int | float:
     whole = text.lstrip("-").isdigit() and len(text) <= _LARGEST_INTEGER
     return int(text) if whole else float(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.language.parsing.channels import ChannelRules, _number
+from dragoman.language.parsing.channels import ChannelRules, number_of
 from dragoman.language.parsing.cursor import one_of, rule
 from dragoman.language.syntax import (
     Bindings,
@@ -202,5 +202,5 @@ class EndpointRules(ChannelRules):
         token = self.token
         if token.kind == NUMBER:
             self.advance()
-            return Scalar(value=_number(token.text), raw=token.text, span=Span(token.start, token.end))
+            return Scalar(value=number_of(token.text), raw=token.text, span=Span(token.start, token.end))
         return self.text("a string or a number")
