@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,10 +18,28 @@ START_TIMEOUT = 90.0
 STOP_TIMEOUT = 30.0
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
+    """A port that nobody uses, and that the system does not give to outgoing connections meanwhile."""
+    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    # Property tests seed the shared random numbers, and two processes must not walk the same way.
+    for port in random.SystemRandom().sample(range(10_240, max(first_outgoing, 20_480)), 1000):
+        if port not in _given and _is_free(port):
+            _given.add(port)
+            return port
+    raise RuntimeError("There is no free port.")
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class ServiceUnavailable(Exception):
