@@ -20,7 +20,6 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._buckets: Counter[float] = Counter()
         self._seconds = 0.0
-        self._events: Counter[str] = Counter()
         self._guard = threading.Lock()
 
     def observe(self, method: str, status: int, seconds: float) -> None:
@@ -29,14 +28,10 @@ class Metrics:
             self._seconds += seconds
             self._buckets[next((bound for bound in _BOUNDS if seconds <= bound), float("inf"))] += 1
 
-    def count(self, event: str) -> None:
-        with self._guard:
-            self._events[event] += 1
-
     def text(self, gauges: Iterable[tuple[str, str, float]]) -> str:
         """``gauges`` are name, help and value of what is measured just now."""
         with self._guard:
-            lines = [*self._request_lines(), *self._event_lines()]
+            lines = self._request_lines()
         for name, help, value in gauges:
             lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge", f"{name} {value:g}"]
         return "\n".join(lines) + "\n"
@@ -61,8 +56,3 @@ class Metrics:
         total = seen + self._buckets[float("inf")]
         lines.append(f'{name}_bucket{{le="+Inf"}} {total}')
         return [*lines, f"{name}_sum {self._seconds:.6f}", f"{name}_count {total}"]
-
-    def _event_lines(self) -> list[str]:
-        name = "dragoman_registry_events_total"
-        lines = [f"# HELP {name} What happened to contracts.", f"# TYPE {name} counter"]
-        return lines + [f'{name}{{event="{event}"}} {count}' for event, count in sorted(self._events.items())]
