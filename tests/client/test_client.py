@@ -164,13 +164,40 @@ async def test_a_plain_endpoint_takes_every_version_as_a_dict(
     got: list[Any] = []
 
     @endpoint("loan.requests")
-    async def on_request(request: dict[str, Any]) -> None:
-        got.append(request)
+    async def on_request(request: dict[str, Any], about: Metadata) -> None:
+        got.append((request["amount"], about.contract, about.version))
 
     async with Client(memory, registry, [on_request]) as client:
         await client.publish("loan.requests", REQUEST)
         await until(lambda: got)
-    assert got[0]["amount"] == 10_000.0
+    assert got == [(10_000.0, "loan.requests-value", 1)]
+
+
+async def test_parameters_may_be_keywords_only(memory: MemoryBroker, registry: Registry) -> None:
+    got: list[Any] = []
+
+    @endpoint("loan.requests", group="one")
+    async def alone(*, request: LoanRequest) -> None:
+        got.append(request)
+
+    @endpoint("loan.requests", group="two")
+    def threaded(request: LoanRequest, *, key: Annotated[str, Key]) -> None:
+        got.append(key)
+
+    async with Client(memory, registry, [alone, threaded]) as client:
+        await client.publish("loan.requests", REQUEST, key="k")
+        await until(lambda: len(got) == 2)
+    assert REQUEST in got and "k" in got
+
+
+@pytest.mark.parametrize("wrong", [{"a": 1}, {1: "a"}, (("a", None),)])
+async def test_a_header_that_is_not_text_is_refused(
+    memory: MemoryBroker, registry: Registry, wrong: Any
+) -> None:
+    async with Client(memory, registry) as client:
+        with pytest.raises(EncodeError) as caught:
+            await client.publish("loan.requests", REQUEST, headers=wrong)
+    assert caught.value.code == "message.header"
 
 
 async def test_producers_are_injected_into_controllers_and_functions(

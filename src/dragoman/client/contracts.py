@@ -162,6 +162,11 @@ class Contracts:
         except NotFound:
             return None
 
+    async def version_on(self, channel: str, schema_id: int) -> ContractVersion | None:
+        """Which version of the channel's contract this schema is, if it is one."""
+        name = (await self.known(schema_id)).parsed.name
+        return await self.version_in(self._options.naming.for_value(channel, name), schema_id)
+
     async def compatibility(self, contract: str) -> Compatibility:
         return (await self.registry.contract(contract)).compatibility
 

@@ -154,7 +154,7 @@ class Dispatcher:
         version = None
         for candidate in self._candidates:
             if candidate.bound is None:
-                return candidate, version
+                return candidate, await self._contracts.version_on(self._channel, schema_id)
             contract = candidate.bound.version.contract
             version = await self._contracts.version_in(contract, schema_id)
             if version is not None and await self._can_take(candidate.bound, version, schema_id):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
+from dragoman.core.errors import EncodeError
 from dragoman.core.message import Headers
+
+T = TypeVar("T")
 
 CORRELATION_ID = "correlation-id"
 REPLY_TO = "reply-to"
@@ -67,7 +71,22 @@ def headers_of(given: GivenHeaders | None) -> Headers:
     if not given:
         return ()
     pairs = given.items() if isinstance(given, Mapping) else given
-    return tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs)
+    return tuple((_checked(name, str), _bytes(name, value)) for name, value in pairs)
+
+
+def _bytes(name: str, value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else _checked(value, bytes, name)
+
+
+def _checked(value: T, wanted: type[T], header: str | None = None) -> T:
+    if isinstance(value, wanted):
+        return value
+    what = "The name of a header" if header is None else f"The header {header!r}"
+    raise EncodeError(
+        f"{what} is {type(value).__name__}.",
+        code="message.header",
+        next="Names are str, values str or bytes.",
+    )
 
 
 def text_of(value: bytes | None) -> str:

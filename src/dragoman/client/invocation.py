@@ -63,16 +63,27 @@ def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> C
     function = endpoint.function
     if not inspect.iscoroutinefunction(function):
         function = _threaded(function, executor)
-    if [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:
+    by_name = _keyword_only(endpoint.function)
+    if not by_name and [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:
         return lambda delivery: function(delivery.value)
-    getters = [_getter(each, given) for each in endpoint.parameters]
-    return lambda delivery: function(*[get(delivery) for get in getters])
+    getters = [_getter(each, given) for each in endpoint.parameters if each.name not in by_name]
+    named = [(each.name, _getter(each, given)) for each in endpoint.parameters if each.name in by_name]
+    if not named:
+        return lambda delivery: function(*[get(delivery) for get in getters])
+    return lambda delivery: function(
+        *[get(delivery) for get in getters], **{name: get(delivery) for name, get in named}
+    )
+
+
+def _keyword_only(function: Callable[..., Any]) -> set[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
 
 
 def _threaded(function: Callable[..., Any], executor: Executor) -> Callable[..., Awaitable[Any]]:
-    async def call(*arguments: Any) -> Any:
+    async def call(*arguments: Any, **named: Any) -> Any:
         context = contextvars.copy_context()
-        work = partial(context.run, function, *arguments)
+        work = partial(context.run, function, *arguments, **named)
         result = await asyncio.get_running_loop().run_in_executor(executor, work)
         # A decorator may hide that the function is asynchronous: the message is handled when that has ended.
         return await result if inspect.isawaitable(result) else result

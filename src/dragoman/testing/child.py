@@ -69,7 +69,8 @@ class Child:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
-        await self.process.wait()
+        # What it still wrote is read to the end: a pipe left open would outlive the event loop.
+        await self.process.communicate()
 
 
 def _say(line: str) -> None:
