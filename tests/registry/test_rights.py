@@ -181,6 +181,13 @@ def test_a_token_of_the_right_issuer_and_audience_is_accepted(guarded: Server) -
     assert list(history) == [("service-a",)]
 
 
+def test_roles_of_other_services_in_a_token_grant_nothing(guarded: Server) -> None:
+    token = signed(roles=["billing-user", "read:orders-"])
+    assert httpx.get(f"{guarded.url}/subjects", headers=bearer(token)).status_code == 200
+    denied = httpx.post(f"{guarded.url}/contracts/orders-value", json=BODY, headers=bearer(token))
+    assert denied.status_code == 403
+
+
 def test_tokens_that_are_not_right_are_refused(guarded: Server) -> None:
     stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     unsigned = jwt.encode({"sub": "x", "aud": AUDIENCE, "exp": time.time() + 60}, None, algorithm="none")

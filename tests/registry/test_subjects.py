@@ -259,6 +259,19 @@ def test_references_are_resolved_kept_and_protected(api: httpx.Client) -> None:
     refused(api.post("/subjects/lost/versions", json=body(order)), 42201)
 
 
+def test_a_schema_is_shown_with_its_references_written_out(api: httpx.Client) -> None:
+    register(api, "customer", avro(("name", "string"), name="Customer"))
+    order = avro(("id", "long"), ("buyer", "shop.Customer"), ("seller", ["null", "shop.Customer"], None))
+    references = [{"name": "shop.Customer", "subject": "customer", "version": 1}]
+    register(api, "orders-value", order, references=references)
+    text = api.get("/schemas/ids/2?format=resolved").json()["schema"]
+    _, buyer, seller = json.loads(text)["fields"]
+    assert buyer["type"]["fields"] == [{"name": "name", "type": "string"}]
+    assert seller["type"] == ["null", "shop.Customer"]
+    assert register(api, "whole-value", text) == 3
+    assert api.get("/schemas/ids/1?format=unheard-of").json()["schema"].startswith("{")
+
+
 def test_modes_guard_writing(api: httpx.Client) -> None:
     assert api.get("/mode").json() == {"mode": "READWRITE"}
     register(api, "orders-value", ORDER)

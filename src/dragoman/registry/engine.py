@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,6 +16,8 @@ from dragoman.registry.store.tables import migrate
 from dragoman.registry.writer import Work, Writer
 
 T = TypeVar("T")
+
+log = logging.getLogger("dragoman.registry")
 
 
 class Engine:
@@ -47,8 +50,12 @@ class Engine:
         return self._writer.submit(work, touched).result()
 
     def announce(self, name: ContractName) -> None:
+        """Tell all listeners. What is committed stays so, whatever becomes of them."""
         for listener in self._listeners:
-            listener(name)
+            try:
+                listener(name)
+            except Exception:
+                log.exception("a listener failed", extra={"contract": str(name)})
 
     def close(self) -> None:
         self._writer.close()

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -69,7 +69,12 @@ def build(
             *openschema.ROUTES,
             *associations.ROUTES,
         ],
-        exception_handlers={DragomanError: _refuse, HTTPException: _plain_error, Exception: _fail},
+        exception_handlers={
+            DragomanError: _refuse,
+            HTTPException: _plain_error,
+            ClientDisconnect: _gone,
+            Exception: _fail,
+        },
         lifespan=_lifespan(state, answers),
     )
     inner.state.registry = state
@@ -161,6 +166,11 @@ def _plain_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = error.status_code
     return json_answer({"error_code": status, "message": f"HTTP {status} {error.detail}"}, status)
+
+
+def _gone(request: Request, error: Exception) -> Response:
+    """The client left before its request was whole; nobody reads this answer."""
+    return Response(status_code=400)
 
 
 def _fail(request: Request, error: Exception) -> Response:

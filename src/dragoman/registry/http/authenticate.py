@@ -9,6 +9,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,17 +140,21 @@ class _Jwt:
                 issuer=options.issuer,
                 options={"require": ["exp", "aud", "sub"]},
             )
-            grants = tuple(Grant.parse(str(text)) for text in _listed(claims.get(options.claim)))
-        except (*self._errors, DragomanError) as error:
+        except self._errors as error:
             log.warning("token refused", extra={"reason": type(error).__name__})
             return None, 0.0
-        return Principal(str(claims["sub"]), grants), float(claims["exp"]) - time.time()
+        principal = Principal(str(claims["sub"]), _grants(claims.get(options.claim)))
+        return principal, float(claims["exp"]) - time.time()
 
 
-def _listed(value: object) -> list[object]:
-    if isinstance(value, str):
-        return list(value.split())
-    return list(value) if isinstance(value, list) else []
+def _grants(claim: object) -> tuple[Grant, ...]:
+    """The grants among a token's roles. Other services may have roles in the same token."""
+    roles = claim.split() if isinstance(claim, str) else claim
+    found = []
+    for role in roles if isinstance(roles, list) else ():
+        with suppress(DragomanError):
+            found.append(Grant.parse(str(role)))
+    return tuple(found)
 
 
 def _basic(text: str) -> tuple[str, str]:

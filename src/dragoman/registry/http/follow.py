@@ -30,28 +30,28 @@ class Follower:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._seen: set[int] = set()
-        self._newest = 0
+        self._newest: int | None = None
 
     async def run(self) -> None:
-        self._newest = await self._engine.read(history.newest)
-        self._seen = {change.id for change in await self._recent()}
         lost = False
         while True:
-            await asyncio.sleep(INTERVAL)
             try:
-                changes = await self._recent()
+                if self._newest is None:
+                    self._newest = await self._engine.read(history.newest)
+                    self._seen = {change.id for change in await self._recent()}
+                self._apply(await self._recent())
             except DragomanError as error:
                 if not lost:
                     log.warning("the database cannot be followed: %s", error.what)
                 lost = True
-                continue
-            if lost:
+            else:
+                if lost:
+                    self._engine.announce(EVERYTHING)
                 lost = False
-                self._engine.announce(EVERYTHING)
-            self._apply(changes)
+            await asyncio.sleep(INTERVAL)
 
     async def _recent(self) -> list[Change]:
-        since = max(0, self._newest - _WINDOW)
+        since = max(0, (self._newest or 0) - _WINDOW)
         return list(await self._engine.read(lambda tx: history.since(tx, since)))
 
     def _apply(self, changes: list[Change]) -> None:
@@ -59,5 +59,5 @@ class Follower:
             if change.id not in self._seen:
                 narrow = change.action in _NARROW
                 self._engine.announce(change.name if narrow else EVERYTHING)
-                self._newest = max(self._newest, change.id)
+                self._newest = max(self._newest or 0, change.id)
         self._seen = {change.id for change in changes}

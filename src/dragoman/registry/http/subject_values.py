@@ -15,6 +15,7 @@ from dragoman.core.format import Policy
 from dragoman.registry.http.answers import SUBJECT_JSON, json_answer
 from dragoman.registry.http.contracts import compatibility_named
 from dragoman.registry.http.requests import ReferenceBody
+from dragoman.registry.inlining import inlined
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.parsing import Parser
 from dragoman.registry.refusals import invalid_compatibility
@@ -97,6 +98,8 @@ def form_of(request: Request, tx: Transaction, parser: Parser, schema: StoredSch
         return schema.text
     try:
         parsed = parser.parse(tx, schema.type, schema.text, schema.references, schema.context)
+        if wanted == "resolved" and schema.type == "AVRO":
+            return inlined(tx, parser, schema)
     except SchemaError:
         return schema.text
     render: Callable[[], str] | None = getattr(parsed.schema, wanted, None)
