@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from zlib import crc32
 
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.message import Message
+
 STICKY_RUN = 1000
 """So many messages without a key go to one partition before the next one has its turn."""
 
@@ -15,6 +18,31 @@ STICKY_RUN = 1000
 def partition_of(key: bytes, partitions: int) -> int:
     """Stable over processes, machines and versions: the order of a key rests on it."""
     return crc32(key) % partitions
+
+
+class Partitioner:
+    """Which partition of one channel each message of one sender goes to."""
+
+    __slots__ = ("_channel", "_sent_without_key")
+
+    def __init__(self, channel: str) -> None:
+        self._channel = channel
+        self._sent_without_key = 0
+
+    def choose(self, message: Message, partitions: int) -> int:
+        """The partition it names, else that of its key, else whose turn it is."""
+        if message.partition is not None:
+            if 0 <= message.partition < partitions:
+                return message.partition
+            raise ConfigurationError(
+                f"There is no partition {message.partition}.",
+                next=f"The channel has {partitions}, counted from 0.",
+                channel=self._channel,
+            )
+        if message.key is not None:
+            return partition_of(message.key, partitions)
+        self._sent_without_key += 1
+        return self._sent_without_key // STICKY_RUN % partitions
 
 
 def fair_shares(channel: str, partitions: int, members: Sequence[str]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from dragoman.adapters.embedded.options import Options
 from dragoman.core.channel import Channel
 from dragoman.core.errors import ChannelNotFound, ConfigurationError
 from dragoman.core.message import Message
-from dragoman.core.partitioning import STICKY_RUN, partition_of
+from dragoman.core.partitioning import Partitioner
 
 COLUMNS = "id, name, partitions, retention, settings"
 
@@ -38,7 +38,7 @@ class ChannelFiles:
         self.trim_at = 0.0
         self._options = options
         self._appenders: dict[int, Appender] = {}
-        self._sent_without_key = 0
+        self._partitioner = Partitioner(name)
         try:
             self.bounds = Bounds(self.folder / "bounds")
         except FileNotFoundError:
@@ -65,18 +65,7 @@ class ChannelFiles:
         return found
 
     def choose(self, message: Message, partitions: int) -> int:
-        if message.partition is not None:
-            if not 0 <= message.partition < partitions:
-                raise ConfigurationError(
-                    f"There is no partition {message.partition}.",
-                    next=f"The channel has {partitions}, counted from 0.",
-                    channel=self.name,
-                )
-            return message.partition
-        if message.key is not None:
-            return partition_of(message.key, partitions)
-        self._sent_without_key += 1
-        return self._sent_without_key // STICKY_RUN % partitions
+        return self._partitioner.choose(message, partitions)
 
     def recover(self) -> None:
         for partition in range(self.bounds.partitions):

@@ -13,9 +13,9 @@ from dragoman.adapters.memory.partition import Partition
 from dragoman.adapters.memory.share import Share
 from dragoman.core.channel import Channel
 from dragoman.core.clock import Clock
-from dragoman.core.errors import ChannelNotFound, ConfigurationError
+from dragoman.core.errors import ChannelNotFound
 from dragoman.core.message import Message, Position
-from dragoman.core.partitioning import STICKY_RUN, partition_of
+from dragoman.core.partitioning import Partitioner
 
 if TYPE_CHECKING:
     from dragoman.adapters.memory.receiver import MemoryReceiver
@@ -28,23 +28,11 @@ class Topic:
         self.channel = channel
         self.partitions = [Partition() for _ in range(channel.partitions)]
         self.waiting: set[MemoryReceiver] = set()
-        self.sent_without_key = 0
+        self._partitioner = Partitioner(channel.name)
         self.trim_at = 0.0
 
     def choose(self, message: Message) -> int:
-        total = len(self.partitions)
-        if message.partition is not None:
-            if not 0 <= message.partition < total:
-                raise ConfigurationError(
-                    f"There is no partition {message.partition}.",
-                    next=f"The channel has {total}, counted from 0.",
-                    channel=self.channel.name,
-                )
-            return message.partition
-        if message.key is not None:
-            return partition_of(message.key, total)
-        self.sent_without_key += 1
-        return self.sent_without_key // STICKY_RUN % total
+        return self._partitioner.choose(message, len(self.partitions))
 
     def trim(self, now: float) -> None:
         if self.channel.retention is None or now < self.trim_at:
