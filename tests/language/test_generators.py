@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -105,6 +106,13 @@ def test_wrong_wishes_get_an_answer() -> None:
         schema(model(TYPES), "Nothing", "avro")
     with pytest.raises(ConfigurationError, match="avro"):
         schema(model(TYPES), "All", "xml")
+
+
+@settings(deadline=None, max_examples=60)
+@given(ebnf.texts())
+def test_every_model_becomes_code_that_parses(text: str) -> None:
+    for file in package(Model(parse(text)), "shop.mdsl"):
+        ast.parse(file.text)
 
 
 @settings(deadline=None, max_examples=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dragoman.language.generators.code.text import docstring
 from dragoman.language.generators.definitions import identifier
 from dragoman.language.model import Model
 from dragoman.language.path import PARAMETER, path_names
@@ -41,7 +42,7 @@ def channels_module(model: Model, source: str) -> str:
             if path_names(message.path):
                 functions += ["", "", *_function(message)]
             lines.append(f'{constant(message.name.text)} = "{channel_name(message.path)}"')
-            lines.append(f'"""{channel.name.text}: {message.path.text.value}"""'.replace("\\", "/"))
+            lines.append(docstring(f"{channel.name.text}: {message.path.text.value}"))
     return "\n".join(lines + functions) + "\n"
 
 

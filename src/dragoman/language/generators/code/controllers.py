@@ -11,7 +11,9 @@ from dragoman.language.generators.code.records import (
     example,
     example_statement,
     payload_record,
+    python_name,
 )
+from dragoman.language.generators.code.text import docstring
 from dragoman.language.generators.definitions import Definition
 from dragoman.language.model import Interaction, Model
 from dragoman.language.pointer import read_pointer
@@ -78,17 +80,13 @@ def controller_module(model: Model, endpoint: str) -> str:
             records.add(payload_record(reply))
         methods.append(_sender(each, reply))
     node = model.endpoints[endpoint]
-    about = (
-        node.description.value.strip().replace('"""', "'''")
-        if node.description
-        else f"The endpoint {endpoint}."
-    )
+    about = node.description.value if node.description else f"The endpoint {endpoint}."
     dragoman = [*(["Client"] if sent else []), *(["controller", "endpoint"] if received else [])]
     from_channels = imported(".channels", constants)
     from_records = imported(".records", records)
     body = "\n".join(methods) or "    pass\n"
     return (
-        f'"""{about}"""\n\nfrom __future__ import annotations\n\n'
+        f"{docstring(about)}\n\nfrom __future__ import annotations\n\n"
         + (f"from dragoman import {', '.join(dragoman)}\n\n" if dragoman else "")
         + f"{from_channels}{from_records}\n\n"
         + (f'@controller(group="{endpoint_group(endpoint)}")\n' if received else "")
@@ -114,32 +112,30 @@ def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | 
     name, record = constant(each.message.name.text), payload_record(each.message)
     to = f", reply_to={constant(reply.name.text)}" if reply else ""
     returns = payload_record(reply) if reply else "None"
-    about = (
-        each.message.description.value.strip() if each.message.description else f"{each.message.name.text}."
-    )
-    conditions = [
-        f"Only if {each.left.value} {each.operator} {inline_value(each.right)}."
-        for each in each.use.conditions
-    ]
-    about = "\n\n        ".join([about, *conditions])
-    about += "\n        " if conditions else ""
+    about = [each.message.description.value if each.message.description else f"{each.message.name.text}."]
+    for condition in each.use.conditions:
+        right = inline_value(condition.right)
+        about.append(f"Only if {condition.left.value} {condition.operator} {right}.")
     lines = [
         f"    @endpoint({name}{to})",
         f"    async def {_handler(each.message)}(self, message: {record}) -> {returns}:",
-        f'        """{about}"""',
+        "        " + docstring("\n\n".join(about), 8),
     ]
     if reply is not None:
-        lines.append(example_statement(known, "        return ", returns, _correlated(each, reply)))
+        given = _correlated(known[record], each, reply)
+        lines.append(example_statement(known, "        return ", returns, given))
     return "\n".join(lines) + "\n"
 
 
-def _correlated(each: Interaction, reply: s.Message) -> dict[str, str]:
+def _correlated(request: Definition, each: Interaction, reply: s.Message) -> dict[str, str]:
     """The reply carries the identifier of its request."""
     clause = reply.pointed("CORRELATION_ID") or each.message.pointed("CORRELATION_ID")
     pointer = read_pointer(clause.pointer.value) if clause else None
     if pointer is None or pointer.part != "payload" or len(pointer.tokens) != 1:
         return {}
-    return {pointer.tokens[0]: f"message.{pointer.tokens[0]}"}
+    fields = {field.original: python_name(field.name) for field in request.fields}
+    token = pointer.tokens[0]
+    return {token: f"message.{fields[token]}"} if token in fields else {}
 
 
 def _sender(each: Interaction, reply: s.Message | None) -> str:
