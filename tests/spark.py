@@ -28,7 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         missing("Java is needed for Spark.")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from dragoman.pipeline import install
-    from dragoman.pipeline.session import session
+    from dragoman.pipeline.starting import session
 
     folder = tmp_path_factory.mktemp("spark")
     places = {"spark.sql.warehouse.dir": f"{folder}/warehouse", "spark.local.dir": f"{folder}/local"}

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import inspect
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+from dragoman.cli import application
 from tests.docs.snippets import Snippet, snippets
 
 
@@ -45,6 +47,21 @@ class Session:
             self.runner.run(result)
 
     def _shell(self, snippet: Snippet) -> None:
+        lines = snippet.body.strip().splitlines()
+        if all(line.startswith("dragoman pipeline ") for line in lines):
+            for line in lines:
+                self._pipeline(line, snippet)
+        else:
+            self._bash(snippet)
+
+    def _pipeline(self, line: str, snippet: Snippet) -> None:
+        """In this process, so that the page's Spark serves all its commands."""
+        try:
+            application(words := shlex.split(line)[1:])(words, prog_name="dragoman")
+        except SystemExit as ended:
+            assert ended.code in (0, None), f"{snippet.place} exited {ended.code}: {line}"
+
+    def _bash(self, snippet: Snippet) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         command = ["bash", "-euo", "pipefail", "-c", snippet.body]
         environment = {**os.environ, "PATH": path}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from dragoman.core.errors import DragomanError
 from dragoman.pipeline.arrow import Audit, Decoder, SchemaText
 from dragoman.pipeline.arrow.formats import column_format
-from dragoman.pipeline.install import install
+from dragoman.pipeline.installing import install
 from dragoman.pipeline.options import RegistryAccess, SourceOptions
 from dragoman.pipeline.profile import Profile
 from dragoman.pipeline.schemas import schemas

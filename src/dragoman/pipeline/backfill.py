@@ -13,7 +13,7 @@ from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.registry import VersionNumber
 from dragoman.pipeline.events import Progress, read_events
 from dragoman.pipeline.faults import spark_faults
-from dragoman.pipeline.install import install
+from dragoman.pipeline.installing import install
 from dragoman.pipeline.running import Flow, Pipeline
 from dragoman.registry import connect
 from dragoman.schema.naming import Naming

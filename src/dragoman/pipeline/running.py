@@ -12,7 +12,7 @@ from typing import Any
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError, Conflict
 from dragoman.pipeline.events import Progress, read_events
-from dragoman.pipeline.install import install
+from dragoman.pipeline.installing import install
 from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from dragoman.pipeline.sink import FORMAT, SinkPlan, TableSink
 from dragoman.pipeline.state import State

@@ -13,7 +13,7 @@ from dragoman.core.loading import BROKERS, load
 from dragoman.pipeline.arrow import SchemaText
 from dragoman.pipeline.auditing import audit_channel
 from dragoman.pipeline.backfill import Backfill
-from dragoman.pipeline.catalog import catalog
+from dragoman.pipeline.views import catalog
 from dragoman.pipeline.options import parse_options
 from dragoman.pipeline.report import html_report
 

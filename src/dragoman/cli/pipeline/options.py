@@ -23,7 +23,7 @@ TableName = Annotated[str, typer.Option("--table", help="One of the tables, if t
 def spark_session(master: str) -> Any:
     """Raises ``ExtraMissing`` with the command to run."""
     try:
-        from dragoman.pipeline.session import session
+        from dragoman.pipeline.starting import session
     except ModuleNotFoundError as error:
         raise ExtraMissing(
             f"Pipelines need the package {error.name!r}.", next="Run: pip install 'dragoman[spark]'"

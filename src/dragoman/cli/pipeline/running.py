@@ -127,7 +127,7 @@ def sql(
     Example: dragoman pipeline sql 'SELECT customer, count(*) FROM dragoman.`loan-broker.request` GROUP BY 1'
     """
     spark = spark_session(master)
-    from dragoman.pipeline.catalog import catalog
+    from dragoman.pipeline.views import catalog
     from dragoman.pipeline.faults import spark_faults
 
     catalog(spark, broker or default_broker(), registry or default_registry())

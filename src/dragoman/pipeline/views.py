@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.loading import BROKERS, load, scheme_of
-from dragoman.pipeline.install import install
+from dragoman.pipeline.installing import install
 from dragoman.registry import connect
 from dragoman.schema.naming import channel_of
 
