@@ -12,4 +12,4 @@ from dragoman.testing.brokers import BrokerSuite, Harness
 class TestMemory(BrokerSuite):
     @pytest.fixture
     def harness(self) -> Harness:
-        return Harness(f"memory://{uuid4().hex}?handover=2", other_processes=False)
+        return Harness(f"memory://{uuid4().hex}?lease=300&handover=2", other_processes=False)
