@@ -8,7 +8,7 @@ from dataclasses import field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -285,6 +285,17 @@ def test_dataclasses_models_and_structs_are_accepted_unchanged() -> None:
         assert describe(cls).values(cls(number=2)) == {"number": 2, "names": []}
 
 
+def test_descriptions_of_models_and_structs_are_docs() -> None:
+    class Model(pydantic.BaseModel):
+        number: int = pydantic.Field(description="How many.")
+
+    class Struct(msgspec.Struct):
+        number: Annotated[int, msgspec.Meta(description="How many.")]
+
+    for cls in (Model, Struct):
+        assert describe(cls).fields[0].doc == "How many."
+
+
 def test_renamed_fields_of_models_and_structs_keep_their_names() -> None:
     class Model(pydantic.BaseModel):
         first_name: str = pydantic.Field(alias="firstName")
@@ -349,9 +360,27 @@ def test_foreign_classes_and_enums_can_be_named() -> None:
     assert (described.names.full, described.names.doc) == ("paint.Shade", "A shade.")
 
 
+T = TypeVar("T")
+
+
+@dataclasses.dataclass
+class Boxed(Generic[T]):
+    inside: T
+
+
 @pytest.mark.parametrize(
     "annotation",
-    [Decimal, object, list, dict[int, str], tuple[int, str], Any, Annotated[int, Length(1)], complex],
+    [
+        Decimal,
+        object,
+        list,
+        dict[int, str],
+        tuple[int, str],
+        Any,
+        Annotated[int, Length(1)],
+        complex,
+        Boxed[int],
+    ],
 )
 def test_what_has_no_type_is_refused_with_its_place(annotation: Any) -> None:
     cls = dataclasses.make_dataclass("Odd", [("field", annotation)])

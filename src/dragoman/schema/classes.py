@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from dragoman.core.errors import InvalidSchema
+from dragoman.schema.markers import Doc
 from dragoman.schema.types import MISSING, Construction
 
 SCOPE = "__dragoman_hints__"
@@ -172,6 +173,8 @@ def _pydantic_attributes(cls: Any) -> Iterator[Attribute]:
         annotation = info.annotation
         for mark in info.metadata:
             annotation = typing.Annotated[annotation, mark]
+        if info.description is not None:
+            annotation = typing.Annotated[annotation, Doc(info.description)]
         alias = info.validation_alias if isinstance(info.validation_alias, str) else info.alias
         argument = name if by_name or alias is None else alias
         if info.is_required():

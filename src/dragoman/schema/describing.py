@@ -207,6 +207,15 @@ def marker(marks: tuple[Any, ...], kind: type[Any]) -> Any:
     return next((mark for mark in reversed(marks) if isinstance(mark, kind)), None)
 
 
+def doc_in(marks: tuple[Any, ...]) -> str | None:
+    """What the field means, in our words or in those of ``msgspec.Meta``; the outermost counts."""
+    for mark in reversed(marks):
+        text = mark.text if isinstance(mark, markers.Doc) else getattr(mark, "description", None)
+        if isinstance(text, str):
+            return text
+    return None
+
+
 def constraints_in(mark: Any) -> tuple[Constraint, ...]:
     """Our own constraints, and those that pydantic and msgspec write with the usual attribute names."""
     if isinstance(mark, Min | Max | Length | Pattern):

@@ -26,7 +26,7 @@ from typing import Any, TypeVar, dataclass_transform, overload
 from dragoman.core.errors import InvalidSchema
 from dragoman.schema import markers
 from dragoman.schema.classes import SCOPE, Attribute, is_record, shape_of
-from dragoman.schema.describing import Describer, marker, ordered, unwrapped
+from dragoman.schema.describing import Describer, doc_in, marker, ordered, unwrapped
 from dragoman.schema.types import MISSING, EnumType, Field, Names, RecordType, Type, UnionType
 
 __all__ = ["describe", "is_record", "named", "names_of", "record", "type_of"]
@@ -122,7 +122,11 @@ def type_of(annotation: Any, name: str = "value") -> Type:
     return Describer(_described, str(annotation), name).type_of(annotation)
 
 
-def _described(cls: type) -> RecordType | EnumType:
+def _described(cls: Any) -> RecordType | EnumType:
+    if not isinstance(cls, type):
+        raise InvalidSchema(
+            f"{cls} is not a class of its own.", code="schema.not-a-record", next="Derive a class from it."
+        )
     found = cls.__dict__.get(_DESCRIBED)
     if found is not None:
         return typing.cast("RecordType | EnumType", found)
@@ -167,7 +171,6 @@ def _field(owner: RecordType, attribute: Attribute) -> Field:
     default = attribute.default
     if default is MISSING and isinstance(type, UnionType) and type.optional:
         default = None
-    doc = marker(marks, markers.Doc)
     aliases = tuple(alias for mark in marks if isinstance(mark, markers.Aliases) for alias in mark.names)
     order = marker(marks, markers.Order)
     name = marker(marks, markers.Name)
@@ -177,7 +180,7 @@ def _field(owner: RecordType, attribute: Attribute) -> Field:
         argument=attribute.argument,
         type=ordered(type, default),
         default=default,
-        doc=doc.text if doc else None,
+        doc=doc_in(marks),
         aliases=aliases,
         order=order.order if order else "ascending",
     )
