@@ -70,5 +70,11 @@ class Format(Protocol):
         ``reader`` the writer's own schema is used. Raises ``IncompatibleSchema``.
         """
 
+    def record_class(self, schema: ParsedSchema) -> type:
+        """A record class for the schema, made while the program runs: ``schema_of`` the other way round.
+
+        Raises ``InvalidSchema`` for a schema that no record class can hold.
+        """
+
     def schema_of(self, cls: type) -> str:
         """The schema text of a record class. Raises ``InvalidSchema`` for a class it cannot describe."""

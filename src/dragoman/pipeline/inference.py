@@ -16,13 +16,12 @@ def infer_schema(broker: str, channel: str, sample: int, schema_type: str = "JSO
     documents = list(_documents(broker, channel, sample))
     if not documents:
         raise ConfigurationError("The channel has no messages to learn from.", channel=channel)
-    proposed = load(FORMATS, schema_type)()
-    if not hasattr(proposed, "infer"):
-        raise ConfigurationError(
-            f"A schema of type {schema_type} cannot be proposed.", next="Use JSON or AVRO."
-        )
-    text: str = proposed.infer(documents, _record_name(channel))
-    return text
+    json_format = load(FORMATS, "JSON")()
+    text: str = json_format.infer(documents, _record_name(channel))
+    if schema_type == "JSON":
+        return text
+    proposed: str = load(FORMATS, schema_type)().schema_of(json_format.record_class(json_format.parse(text)))
+    return proposed
 
 
 def _documents(broker: str, channel: str, sample: int) -> Iterator[Any]:

@@ -21,7 +21,8 @@ from dragoman.core.errors import (
     InvalidSchema,
 )
 from dragoman.core.loading import FORMATS, load
-from dragoman.formats.protobuf import Kind, Oneof, ProtobufFormat, Tag, record_class
+from dragoman.formats.protobuf import Kind, Oneof, ProtobufFormat, Tag
+from dragoman.formats.protobuf.classes import record_class
 from dragoman.schema.markers import Int, Length, Min, Unit, decimal, fixed, timestamp
 from dragoman.schema.records import record
 

@@ -11,7 +11,8 @@ from tests.formats.protobuf.strategies import Proto, pairs, protos, values
 
 from dragoman.core.errors import DecodeError, IncompatibleSchema, InvalidSchema, MessageError
 from dragoman.core.format import Policy
-from dragoman.formats.protobuf import ProtobufFormat, record_class
+from dragoman.formats.protobuf import ProtobufFormat
+from dragoman.formats.protobuf.classes import record_class
 from dragoman.formats.protobuf.indexes import decode_indexes, encode_indexes
 
 FORMAT = ProtobufFormat()

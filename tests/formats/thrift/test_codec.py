@@ -22,7 +22,8 @@ from dragoman.core.errors import (
 )
 from dragoman.core.format import Policy
 from dragoman.core.loading import FORMATS, load
-from dragoman.formats.thrift import Id, Kind, ThriftFormat, record_class
+from dragoman.formats.thrift import Id, Kind, ThriftFormat
+from dragoman.formats.thrift.classes import record_class
 from dragoman.schema.markers import Aliases, Int, Length, Min, Unit, decimal, fixed, timestamp
 from dragoman.schema.records import describe, record
 

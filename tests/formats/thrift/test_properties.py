@@ -14,7 +14,8 @@ from tests.formats.thrift.strategies import BASES, Thrift, bodies, documents, pa
 
 from dragoman.core.errors import DecodeError, InvalidSchema, MessageError
 from dragoman.core.format import Policy
-from dragoman.formats.thrift import Protocol, ThriftFormat, ThriftSchema, record_class
+from dragoman.formats.thrift import Protocol, ThriftFormat, ThriftSchema
+from dragoman.formats.thrift.classes import record_class
 
 FORMAT = ThriftFormat()
 SETTINGS = settings(deadline=None, max_examples=100)

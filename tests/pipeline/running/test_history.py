@@ -13,9 +13,9 @@ from dragoman.core.loading import BROKERS, load
 from dragoman.pipeline.arrow import SchemaText
 from dragoman.pipeline.auditing import audit_channel
 from dragoman.pipeline.backfill import Backfill
-from dragoman.pipeline.views import catalog
 from dragoman.pipeline.options import parse_options
 from dragoman.pipeline.report import html_report
+from dragoman.pipeline.views import catalog
 
 
 def ends(place: Place, channel: str) -> int:

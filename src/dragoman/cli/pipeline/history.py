@@ -129,7 +129,7 @@ def backfill(
 def infer(
     channel: Annotated[str, typer.Option(help="The channel with JSON messages and no contract.")],
     sample: Annotated[int, typer.Option(min=1, help="Messages to look at.")] = 10_000,
-    schema_type: Annotated[str, typer.Option(help="JSON or AVRO.")] = "JSON",
+    schema_type: Annotated[str, typer.Option(help="JSON, AVRO, PROTOBUF or THRIFT.")] = "JSON",
     broker: BrokerUrl = "",
 ) -> None:
     """Propose a contract for untyped JSON messages."""

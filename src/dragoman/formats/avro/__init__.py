@@ -12,8 +12,10 @@ from dragoman.core.format import Codec, ParsedSchema, Policy
 from dragoman.formats.avro.codec import compile_codec
 from dragoman.formats.avro.compatibility import incompatibilities
 from dragoman.formats.avro.counterexample import counterexample
+from dragoman.formats.avro.description import describe_schema
 from dragoman.formats.avro.schema import AvroSchema, read
 from dragoman.formats.avro.text import text_of
+from dragoman.schema.building import class_of
 from dragoman.schema.records import type_of
 from dragoman.schema.types import RecordType
 
@@ -52,6 +54,9 @@ class AvroFormat:
             read(text)
             kept[self.schema_type] = text
         return kept[self.schema_type]
+
+    def record_class(self, schema: ParsedSchema) -> type:
+        return class_of(describe_schema(_avro(schema)))
 
 
 def _avro(schema: ParsedSchema) -> AvroSchema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,12 @@ from dragoman.formats.json.codec import codec
 from dragoman.formats.json.compare.comparison import Reason, compare
 from dragoman.formats.json.compare.counterexample import CounterExamples
 from dragoman.formats.json.defaults import fill
+from dragoman.formats.json.description import describe_schema
+from dragoman.formats.json.inference.infer import infer
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.parsed import JsonSchema, parse
 from dragoman.formats.json.schema_of import schema_of
+from dragoman.schema.building import class_of
 
 MAX_EXAMPLES = 20
 
@@ -49,6 +52,13 @@ class JsonFormat:
 
     def schema_of(self, cls: type) -> str:
         return schema_of(cls)
+
+    def infer(self, documents: Iterable[Any], name: str = "Record") -> str:
+        """The text of a schema that all the documents fit. Only JSON can be learnt from without a schema."""
+        return infer(documents, name)
+
+    def record_class(self, schema: ParsedSchema) -> type:
+        return class_of(describe_schema(_own(schema)))
 
 
 def _incompatibility(

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dragoman.core.contract import Incompatibility
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.format import Codec, ParsedSchema, Policy
+from dragoman.formats.protobuf.classes import record_class
 from dragoman.formats.protobuf.codec import compile_codec
 from dragoman.formats.protobuf.compatibility import incompatibilities
 from dragoman.formats.protobuf.description import schema_text
@@ -44,6 +45,9 @@ class ProtobufFormat:
 
     def schema_of(self, cls: type) -> str:
         return schema_text(cls)
+
+    def record_class(self, schema: ParsedSchema) -> type:
+        return record_class(of_this_format(schema))
 
 
 def of_this_format(schema: ParsedSchema) -> ProtobufSchema:

@@ -1,8 +1,7 @@
 """Thrift: documents, and payloads in the compact and the binary protocol."""
 
-from dragoman.formats.thrift.classes import record_class
 from dragoman.formats.thrift.format import ThriftFormat
 from dragoman.formats.thrift.markers import Id, Kind
 from dragoman.formats.thrift.schema import Protocol, ThriftSchema
 
-__all__ = ["Id", "Kind", "Protocol", "ThriftFormat", "ThriftSchema", "record_class"]
+__all__ = ["Id", "Kind", "Protocol", "ThriftFormat", "ThriftSchema"]

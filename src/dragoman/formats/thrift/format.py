@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dragoman.core.contract import Incompatibility
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.format import Codec, ParsedSchema, Policy
+from dragoman.formats.thrift.classes import record_class
 from dragoman.formats.thrift.codec import compile_codec
 from dragoman.formats.thrift.compatibility import incompatibilities
 from dragoman.formats.thrift.description import schema_text
@@ -42,6 +43,9 @@ class ThriftFormat:
 
     def schema_of(self, cls: type) -> str:
         return schema_text(cls)
+
+    def record_class(self, schema: ParsedSchema) -> type:
+        return record_class(of_this_format(schema))
 
 
 def of_this_format(schema: ParsedSchema) -> ThriftSchema:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.core.format import ParsedSchema
-from dragoman.registry.code.defaults import avro_default
+from dragoman.formats.avro.canonical import normalised
+from dragoman.formats.avro.default_values import avro_default
+from dragoman.formats.avro.schema import AvroSchema
 from dragoman.schema.making import attribute_name
 from dragoman.schema.markers import Constraint, Length, Max, Min, Pattern, Primitive, Unit
 from dragoman.schema.records import named
@@ -37,12 +37,9 @@ from dragoman.schema.types import (
 _PRIMITIVES = {each.value for each in Primitive}
 
 
-def describe_avro(schema: ParsedSchema, referenced: Sequence[ParsedSchema] = ()) -> RecordType:
-    """``referenced`` are the schemas that it builds on, in order. Raises ``InvalidSchema`` for no record."""
-    reader = _Reader()
-    for each in referenced:
-        reader.type(json.loads(each.normalised(2)), "")
-    described = reader.type(json.loads(schema.normalised(2)), "")
+def describe_schema(schema: AvroSchema) -> RecordType:
+    """What it refers to is described with it. Raises ``InvalidSchema`` for no record."""
+    described = _Reader().type(json.loads(normalised(schema.root)), "")
     if isinstance(described, RecordType):
         return described
     raise InvalidSchema(
