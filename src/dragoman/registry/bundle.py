@@ -113,7 +113,8 @@ def restore(tx: Transaction, parser: Parser, bundle: Bundle, *, author: str) -> 
         for entry in sorted(contract.versions, key=lambda each: each.version):
             new = _restore_version(tx, parser, name, entry, author)
             added, known = added + new, known + (not new)
-        contracts.raise_next_version(tx, name, contract.next - 1)
+        if contract.next > contracts.next_version(tx, name):
+            contracts.raise_next_version(tx, name, contract.next - 1)
         for channel in contract.channels:
             history.bind(tx, name, channel, author)
     for context, next in bundle.contexts.items():

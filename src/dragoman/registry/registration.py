@@ -143,8 +143,6 @@ def _imported_schema(tx: Transaction, schema: StoredSchema, id: int | None) -> S
         raise refusals.not_permitted(f"The schema has the id {same.id} already, it cannot get {id} too.")
     elif schemas.by_id(tx, schema.context, id) is not None:
         raise refusals.not_permitted(f"Overwrite new schema with id {id} is not permitted.")
-    else:
-        schemas.raise_next_id(tx, schema.context, id)
     known = replace(schema, id=id)
     schemas.insert(tx, known)
     return known

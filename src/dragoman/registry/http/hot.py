@@ -32,6 +32,9 @@ class HotAnswers:
 
     def __init__(self) -> None:
         self.generation = 0
+        """Grows with every change."""
+        self._cleared = 0
+        self._changed: dict[ContractName | None, int] = {}
         self._entries: dict[bytes, _Entry] = {}
         self._of_contract: dict[ContractName, set[bytes]] = {}
         self._bytes = 0
@@ -41,10 +44,11 @@ class HotAnswers:
         return self._entries.get(key)
 
     def put(self, key: bytes, entry: _Entry, generation: int) -> None:
-        """Keep an answer, unless something changed since ``generation``, before it was computed."""
+        """Keep an answer, unless what it speaks of changed since ``generation``, when it was asked for."""
         size = len(entry.body["body"]) + _ENTRY_COST
         with self._guard:
-            if generation != self.generation or key in self._entries:
+            changed = max(self._cleared, self._changed.get(entry.contract, 0))
+            if changed > generation or key in self._entries:
                 return
             if self._bytes + size > _MOST_BYTES or len(self._entries) >= _MOST_ENTRIES:
                 self._clear()
@@ -54,18 +58,21 @@ class HotAnswers:
                 self._of_contract.setdefault(entry.contract, set()).add(key)
 
     def forget(self, contract: ContractName) -> None:
-        """A contract changed. What is said about schemas may depend on any contract, so it goes too."""
+        """A contract changed, or, if it has no name, anything may have."""
         with self._guard:
             self.generation += 1
-            if not contract.contract:
+            if not contract.contract or len(self._changed) >= _MOST_ENTRIES:
                 self._clear()
                 return
+            self._changed[contract] = self.generation
             for key in self._of_contract.pop(contract, ()):
                 entry = self._entries.pop(key, None)
                 if entry is not None:
                     self._bytes -= len(entry.body["body"]) + _ENTRY_COST
 
     def _clear(self) -> None:
+        self._cleared = self.generation
+        self._changed.clear()
         self._entries.clear()
         self._of_contract.clear()
         self._bytes = 0

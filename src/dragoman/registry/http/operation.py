@@ -14,6 +14,7 @@ from dragoman.registry.http.answers import json_answer, text_answer
 from dragoman.registry.http.openapi import document
 from dragoman.registry.http.page import render
 from dragoman.registry.http.requests import state_of
+from dragoman.registry.store import contracts as store
 
 
 async def health(request: Request) -> Response:
@@ -37,14 +38,14 @@ async def metrics(request: Request) -> Response:
     state = state_of(request)
 
     def count(tx: Transaction) -> tuple[int, int]:
-        contracts = tx.execute("SELECT COUNT(*) FROM registry_contracts")[0][0]
+        contracts = len(store.names(tx))
         schemas = tx.execute("SELECT COUNT(*) FROM registry_schemas")[0][0]
         return int(contracts), int(schemas)
 
     contracts, schemas = await state.service.engine.read(count)
     text = state.metrics.text(
         [
-            ("dragoman_registry_contracts", "Contracts ever made.", contracts),
+            ("dragoman_registry_contracts", "Contracts with a live version.", contracts),
             ("dragoman_registry_schemas", "Schemas stored.", schemas),
             ("dragoman_registry_uptime_seconds", "Since the start.", time.time() - state.metrics.started),
         ]

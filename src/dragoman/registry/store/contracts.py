@@ -34,13 +34,17 @@ def _from_row(row: Row) -> StoredVersion:
 
 
 def next_version(tx: Transaction, name: ContractName) -> int:
-    """The number that the contract's next version gets."""
-    rows = tx.execute("SELECT next_version FROM registry_contracts WHERE context = ? AND name = ?", name)
-    return int(rows[0][0]) if rows else 1
+    """The number for a new version: one above the greatest, or above those that are gone."""
+    rows = tx.execute(
+        "SELECT MAX(version) + 1 FROM registry_versions WHERE context = ? AND contract = ?"
+        " UNION ALL SELECT next_version FROM registry_contracts WHERE context = ? AND name = ?",
+        (*name, *name),
+    )
+    return max((int(row[0]) for row in rows if row[0] is not None), default=1)
 
 
 def raise_next_version(tx: Transaction, name: ContractName, above: int) -> None:
-    """Numbers go on above this one, for ever. Makes the contract if need be."""
+    """Numbers up to this one are not given again, though no version has them."""
     tx.execute(
         "UPDATE registry_contracts SET next_version = CASE WHEN next_version > ? THEN next_version ELSE ? END"
         " WHERE context = ? AND name = ?",
@@ -53,8 +57,15 @@ def raise_next_version(tx: Transaction, name: ContractName, above: int) -> None:
 
 def counters(tx: Transaction) -> Sequence[tuple[ContractName, int]]:
     """Every contract there ever was, with the number of its next version."""
-    rows = tx.execute("SELECT context, name, next_version FROM registry_contracts ORDER BY context, name")
-    return [(ContractName(context, name), int(next)) for context, name, next in rows]
+    rows = tx.execute(
+        "SELECT context, contract, MAX(version) + 1 FROM registry_versions GROUP BY context, contract"
+        " UNION ALL SELECT context, name, next_version FROM registry_contracts"
+    )
+    found: dict[ContractName, int] = {}
+    for context, contract, next in rows:
+        name = ContractName(context, contract)
+        found[name] = max(found.get(name, 1), int(next))
+    return sorted(found.items())
 
 
 def names(tx: Transaction, *, deleted: bool = False, live: bool = True) -> Sequence[ContractName]:
@@ -130,13 +141,11 @@ def having_text(
 
 
 def insert(tx: Transaction, name: ContractName, number: int, schema_id: int, author: str) -> None:
-    """Add a version. The next number stays above every number ever given."""
     tx.execute(
         "INSERT INTO registry_versions (context, contract, version, schema_id, live_schema, created, author)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*name, number, schema_id, schema_id, time.time(), author),
     )
-    raise_next_version(tx, name, number)
 
 
 def hide(tx: Transaction, name: ContractName, number: int) -> None:
@@ -150,6 +159,7 @@ def remove(tx: Transaction, name: ContractName, number: int) -> None:
     tx.execute(
         "DELETE FROM registry_versions WHERE context = ? AND contract = ? AND version = ?", (*name, number)
     )
+    raise_next_version(tx, name, number)
 
 
 def contexts(tx: Transaction) -> Sequence[str]:

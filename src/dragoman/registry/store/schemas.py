@@ -58,21 +58,29 @@ def lock_context(tx: Transaction, context: str) -> None:
 
 
 def next_id(tx: Transaction, context: str) -> int:
-    """Take an id, under the context's lock, so that ids have no gaps."""
-    tx.execute("UPDATE registry_contexts SET next_id = next_id + 1 WHERE name = ?", (context,))
-    return int(tx.execute("SELECT next_id FROM registry_contexts WHERE name = ?", (context,))[0][0]) - 1
+    """The id for a new schema, under the context's lock.
+
+    One above the greatest there is, or, if that is more, above those that are gone.
+    """
+    rows = tx.execute(
+        "SELECT next_id, (SELECT MAX(id) FROM registry_schemas WHERE context = ?)"
+        " FROM registry_contexts WHERE name = ?",
+        (context, context),
+    )
+    floor, greatest = rows[0]
+    return max(int(floor), int(greatest or 0) + 1)
 
 
 def raise_next_id(tx: Transaction, context: str, above: int) -> None:
-    """After an import with a given id: numbers go on above it."""
+    """Ids up to this one are not given again, though no schema has them."""
     sql = "UPDATE registry_contexts SET next_id = ? WHERE name = ? AND next_id <= ?"
     tx.execute(sql, (above + 1, context, above))
 
 
 def counters(tx: Transaction) -> dict[str, int]:
     """The next id of each context."""
-    rows = tx.execute("SELECT name, next_id FROM registry_contexts ORDER BY name")
-    return {name: int(next) for name, next in rows}
+    rows = tx.execute("SELECT name FROM registry_contexts ORDER BY name")
+    return {row[0]: next_id(tx, row[0]) for row in rows}
 
 
 def greatest_id(tx: Transaction, context: str) -> int:
@@ -114,6 +122,7 @@ def delete_unused(tx: Transaction, context: str, id: int) -> bool:
         return False
     tx.execute("DELETE FROM registry_references WHERE context = ? AND schema_id = ?", (context, id))
     tx.execute("DELETE FROM registry_schemas WHERE context = ? AND id = ?", (context, id))
+    raise_next_id(tx, context, id)
     return True
 
 

@@ -76,6 +76,7 @@ STEPS: Sequence[Sequence[str]] = (
 )
 """Each step is one version of the shape, counted from 1."""
 
+# ``next_id`` and ``next_version`` remember numbers whose rows are gone; the others count by themselves.
 # ``live_schema`` repeats ``schema_id`` while the version is not deleted. Its unique constraint allows one
 # live version per schema and any number of deleted ones, in every dialect.
 
