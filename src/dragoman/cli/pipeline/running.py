@@ -127,8 +127,8 @@ def sql(
     Example: dragoman pipeline sql 'SELECT customer, count(*) FROM dragoman.`loan-broker.request` GROUP BY 1'
     """
     spark = spark_session(master)
-    from dragoman.pipeline.views import catalog
     from dragoman.pipeline.faults import spark_faults
+    from dragoman.pipeline.views import catalog
 
     catalog(spark, broker or default_broker(), registry or default_registry())
     with spark_faults():
