@@ -125,6 +125,22 @@ async def test_a_record_as_key_has_a_contract_of_its_own(memory: MemoryBroker, r
     assert set(await registry.contracts()) == {"loan.requests-key", "loan.requests-value"}
 
 
+async def test_an_endpoint_of_bytes_may_have_a_record_as_key(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    got: list[Any] = []
+
+    @endpoint("loan.requests")
+    async def on_frame(frame: Annotated[bytes, Payload], key: Annotated[LoanKey, Key]) -> None:
+        got.append((frame[:1], key))
+
+    key = LoanKey("c", 7)
+    async with Client(memory, registry, [on_frame]) as client:
+        await client.publish("loan.requests", REQUEST, key=key)
+        await until(lambda: got)
+    assert got == [(b"\0", key)]
+
+
 async def test_a_tombstone_reaches_an_endpoint_that_takes_none(
     memory: MemoryBroker, registry: Registry
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import pytest
 
-from dragoman import Client, EndpointOptions, RetryOptions, endpoint
+from dragoman import Client, EndpointOptions, Payload, RetryOptions, endpoint
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
 from dragoman.client.dead_letters import DeadLetters
@@ -114,6 +116,30 @@ async def test_markers_in_a_letters_channel_are_not_given_to_endpoints(
         await client.publish("quotes.dead", QuoteV1("b"), partition=0)
         await until(lambda: len(got) == 2)
         assert client.metrics.of("quotes.dead").invalid == 0
+
+
+async def test_markers_are_no_tombstones_either(memory: MemoryBroker, registry: Registry) -> None:
+    typed: list[Any] = []
+    raw: list[Any] = []
+
+    @endpoint("quotes.dead", group="typed")
+    async def on_letter(quote: QuoteV1 | None) -> None:
+        typed.append(quote)
+
+    @endpoint("quotes.dead", group="raw")
+    async def on_frame(frame: Annotated[bytes | None, Payload]) -> None:
+        raw.append(frame)
+
+    async with Client(memory, registry, [on_letter, on_frame]) as client:
+        producer = await client.producer("quotes.dead", QuoteV1)
+        await producer.publish(None, partition=0)
+        await until(lambda: len(typed) == len(raw) == 1)
+        letters = DeadLetters(memory, "quotes.dead")
+        await letters.discard(await letters.find())
+        await producer.publish(QuoteV1("b"), partition=0)
+        await until(lambda: typed[-1] is not None and raw[-1] is not None)
+    assert typed == [None, QuoteV1("b")]
+    assert [frame is None for frame in raw] == [True, False]
 
 
 async def test_history_merges_partitions_by_time_and_can_start_anywhere(memory: MemoryBroker) -> None:

@@ -83,7 +83,9 @@ class Dispatcher:
     def handle(self, message: Message) -> Awaitable[Outcome]:
         """The hot path: one look at the frame's header, then the route of that schema."""
         payload = message.payload
-        route = self._raw or self._routes.get(payload if payload is None else payload[:HEADER_SIZE])
+        if payload is None:
+            return self._handle(message)
+        route = self._raw or self._routes.get(payload[:HEADER_SIZE])
         if route is None or route.learn_key is not None:
             return self._handle(message)
         return route.handle(Delivery(message, route))
@@ -92,7 +94,7 @@ class Dispatcher:
         if message.payload is None and message.header(SETTLED) is not None:
             return DONE
         try:
-            route = await self._route(message)
+            route = self._raw or await self._route(message)
             if route.learn_key is not None:
                 await route.learn_key(message.key)
         except MessageError as error:
