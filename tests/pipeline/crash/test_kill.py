@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -12,8 +13,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.pipeline.source.channels import V1, Place, loans
@@ -76,7 +78,8 @@ class Driver:
         raise AssertionError("the driver makes no progress")
 
     def kill(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def kill_a_worker(self) -> None:
@@ -111,20 +114,35 @@ def _command(pid: int) -> str:
         return ""
 
 
+@pytest.fixture
+def driver(place: Place) -> Iterator[Callable[[str], Driver]]:
+    """Starts drivers, and leaves none behind."""
+    started: list[Driver] = []
+
+    def start(table_format: str) -> Driver:
+        started.append(Driver(place, table_format))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+
+
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"] if FULL else ["delta"])
 def test_each_message_is_there_once_however_often_the_driver_is_killed(
-    place: Place, table_format: str
+    spark: Any, place: Place, driver: Callable[[str], Driver], table_format: str
 ) -> None:
     for number in range(KILLS):
-        driver = Driver(place, table_format)
-        unfinished = driver.wait_for_batches(1 + number % 2)
+        life = driver(table_format)
+        unfinished = life.wait_for_batches(1 + number % 2)
         assert unfinished, "the driver finished before it could be killed: make the batches smaller"
-        driver.kill()
-    last = Driver(place, table_format)
-    if last.wait_for_batches(1):
-        last.kill_a_worker()
-    while last.finish() != 0:
-        last = Driver(place, table_format)
+        life.kill()
+    life = driver(table_format)
+    if life.wait_for_batches(1):
+        life.kill_a_worker()
+    if life.finish() != 0:
+        life = driver(table_format)
+        assert life.finish() == 0, (place.folder / "driver.log").read_text()[-3000:]
     target = str(place.folder / "tables")
     good = open_table(table_format, target, "loans").read(["_meta"]).to_pylist()
     bad = open_table(table_format, target, "loans_quarantine").read(["partition", "offset"]).to_pylist()
