@@ -66,9 +66,7 @@ def streamed(
         ]
         assert kept.table(flow).count() == sum(each["numInputRows"] for each in query.recentProgress)
     small = Flow("orders", table="small", max_rows_per_trigger=10)
-    with Pipeline(
-        spark, [small], target, broker=broker, registry=registry, table_format=table_format
-    ) as kept:
+    with Pipeline(spark, [small], table_format=table_format, **places) as kept:
         query = kept.start(small)
         while len([each for each in query.recentProgress if each["numInputRows"]]) < SMALL_BATCHES:
             time.sleep(0.2)
