@@ -10,6 +10,7 @@ run. Well-known ports are replaced by free ones.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^\n`]+)\n(?P<body>.*?)^(?P=indent)```\s*$",
     re.MULTILINE | re.DOTALL,
 )
-_PORTS = ("8081", "8082", "8083", "9092", "8080")
+_PORTS = re.compile(r"(?<!\d)(?:8080|8081|8082|8083|9092)(?!\d)")
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,18 @@ class Snippet:
 
 def snippets(page: Path) -> Iterator[Snippet]:
     text = page.read_text()
-    ports = {port: str(free_port()) for port in _PORTS}
+    ports: defaultdict[str, str] = defaultdict(lambda: str(free_port()))
+
+    def with_free_ports(text: str) -> str:
+        return _PORTS.sub(lambda port: ports[port[0]], text)
+
     for match in _FENCE.finditer(text):
         language, *words = match["info"].split()
         attributes = {name: value for name, _, value in (word.partition("=") for word in words)}
         indent = len(match["indent"])
         body = "\n".join(line[indent:] for line in match["body"].splitlines()) + "\n"
-        for port, replacement in ports.items():
-            body = body.replace(port, replacement)
-            attributes = {name: value.replace(port, replacement) for name, value in attributes.items()}
+        attributes = {name: with_free_ports(value) for name, value in attributes.items()}
         line = text.count("\n", 0, match.start("info")) + 1
-        yield Snippet(page.name, line, language, attributes, body, match["comment"] is not None)
+        yield Snippet(
+            page.name, line, language, attributes, with_free_ports(body), match["comment"] is not None
+        )
