@@ -27,5 +27,5 @@ class Etcd(Server):
         )
 
     def answers(self) -> bool:
-        with urllib.request.urlopen(f"{self.url}/health", timeout=1) as reply:
+        with urllib.request.urlopen(f"{self.url}/health", timeout=30) as reply:
             return reply.status == 200

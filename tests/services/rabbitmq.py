@@ -55,7 +55,7 @@ class Rabbitmq(Server):
 
     def answers(self) -> bool:
         """It speaks AMQP: a wrong header is answered with the right one."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(b"NOPE\0\0\0\0")
             return connection.recv(8)[:4] == b"AMQP"
 

@@ -35,6 +35,6 @@ class Redis(Server):
 
     def ask(self, line: bytes) -> bytes:
         """One inline command, for tests of the kit itself."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
             connection.sendall(line)
             return connection.recv(4096)
