@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from dragoman.core.channel import Channel
+from dragoman.core.errors import Revoked
 from dragoman.core.log import LogSlice
 from dragoman.core.message import Message, Position
 
@@ -108,6 +109,18 @@ class Receiver(Protocol):
 
     async def close(self) -> None:
         """Leave the group. Waits for nothing; unfinished messages go to the other members at once."""
+
+
+def revoked(message: Message, group: str) -> Revoked:
+    """What a receiver raises for a delivery that is another's by now."""
+    return Revoked(
+        "This delivery is not ours any more.",
+        next="It is delivered again, here or to another member of the group.",
+        channel=message.channel,
+        partition=message.partition,
+        offset=message.offset,
+        group=group,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from dragoman.adapters.embedded.database import Database
 from dragoman.adapters.embedded.delayed import NEXT_DUE
 from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.share import Plan, Share
-from dragoman.core.errors import BrokerUnavailable, Revoked
+from dragoman.core.broker import revoked
+from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message
 
 _T = TypeVar("_T")
@@ -189,14 +190,7 @@ class EmbeddedReceiver:
 
     def _raise_if_late(self, message: Message | None) -> None:
         if message is not None:
-            raise Revoked(
-                "This delivery is not ours any more.",
-                next="It is delivered again, here or to another member of the group.",
-                channel=message.channel,
-                partition=message.partition,
-                offset=message.offset,
-                group=self._membership.team,
-            )
+            raise revoked(message, self._membership.team)
 
     def lost(self, message: Message) -> bool:
         return self._share(message) is None

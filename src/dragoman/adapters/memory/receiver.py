@@ -10,8 +10,8 @@ from itertools import count
 from dragoman.adapters.memory.bus import Bus
 from dragoman.adapters.memory.group import Group, Place
 from dragoman.adapters.memory.share import Share
-from dragoman.core.broker import Subscription
-from dragoman.core.errors import BrokerUnavailable, Revoked
+from dragoman.core.broker import Subscription, revoked
+from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message
 
 _NUMBERS = count(1)
@@ -128,7 +128,7 @@ class MemoryReceiver:
             if self._group.unsettled:
                 self._group.settle(self._seen)
         if late is not None:
-            raise _revoked(late, self.subscription.group)
+            raise revoked(late, self.subscription.group)
 
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
         late = None
@@ -145,7 +145,7 @@ class MemoryReceiver:
             self._group.settle(now)
             self.wake()
         if late is not None:
-            raise _revoked(late, self.subscription.group)
+            raise revoked(late, self.subscription.group)
 
     def lost(self, message: Message) -> bool:
         return self._share(message) is None
@@ -176,14 +176,3 @@ class MemoryReceiver:
 def _finish(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _revoked(message: Message, group: str) -> Revoked:
-    return Revoked(
-        "This delivery is not ours any more.",
-        next="It is delivered again, here or to another member of the group.",
-        channel=message.channel,
-        partition=message.partition,
-        offset=message.offset,
-        group=group,
-    )
