@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from dragoman.core.channel import check_name
 from dragoman.core.database import Transaction
 from dragoman.core.errors import ConfigurationError, Conflict
 from dragoman.core.schema import Reference
@@ -19,15 +20,18 @@ from dragoman.registry.store import contracts, history, schemas, settings
 FORMAT = 1
 
 
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+
+
 class ReferenceEntry(msgspec.Struct):
     name: str
     contract: str
-    version: int
+    version: Annotated[int, msgspec.Meta(ge=-1, le=2**31)]
 
 
 class VersionEntry(msgspec.Struct, omit_defaults=True):
-    version: int
-    id: int
+    version: Number
+    id: Number
     type: str
     schema: str
     references: list[ReferenceEntry] = []
@@ -40,7 +44,7 @@ class ContractEntry(msgspec.Struct, omit_defaults=True):
     """``next`` is the number of the next version: those of deleted ones are not given again."""
 
     name: str
-    next: int = 1
+    next: Number = 1
     versions: list[VersionEntry] = []
     channels: list[str] = []
 
@@ -55,7 +59,7 @@ class ScopeEntry(msgspec.Struct, omit_defaults=True):
 
 class Bundle(msgspec.Struct, omit_defaults=True):
     format: int
-    contexts: dict[str, int] = {}
+    contexts: dict[str, Number] = {}
     """The id that the next schema of each context gets."""
     contracts: list[ContractEntry] = []
     scopes: list[ScopeEntry] = []
@@ -116,7 +120,7 @@ def restore(tx: Transaction, parser: Parser, bundle: Bundle, *, author: str) -> 
         if contract.next > contracts.next_version(tx, name):
             contracts.raise_next_version(tx, name, contract.next - 1)
         for channel in contract.channels:
-            history.bind(tx, name, channel, author)
+            history.bind(tx, name, check_name(channel), author)
     for context, next in bundle.contexts.items():
         schemas.raise_next_id(tx, context, next - 1)
     for scope in bundle.scopes:
@@ -147,10 +151,17 @@ def _restore_version(
 
 def _restore_scope(tx: Transaction, scope: ScopeEntry) -> None:
     name = parse_name(scope.name)
-    if scope.settings is not None:
-        settings.set_own(tx, name, Settings.restored(scope.settings))
-    if scope.mode is not None:
-        settings.set_mode(tx, name, Mode(scope.mode))
+    try:
+        own = None if scope.settings is None else Settings.restored(scope.settings)
+        mode = None if scope.mode is None else Mode(scope.mode)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"The settings of '{name}' are not right: {error}.", code="registry.invalid.bundle"
+        ) from None
+    if own is not None:
+        settings.set_own(tx, name, own)
+    if mode is not None:
+        settings.set_mode(tx, name, mode)
 
 
 def to_json(bundle: Bundle) -> bytes:

@@ -58,7 +58,7 @@ def create_password(
 
 
 def _store(tx: Transaction, key: Key, author: str) -> None:
-    if not key.owner or len(key.owner) > 200 or ":" in key.id:
+    if not key.owner.isprintable() or not 1 <= len(key.owner) <= 200 or ":" in key.id:
         raise ConfigurationError(
             f"{key.owner!r} cannot own a key.",
             code="registry.invalid.owner",

@@ -41,8 +41,8 @@ class Limits:
                 f"The schema has {len(text)} characters, {self.schema} are allowed.",
                 code="registry.schema-too-large",
             )
-        if "\0" in text:
-            raise InvalidSchema("The schema contains a NUL character.")
+        if "\0" in text or not _is_unicode(text):
+            raise InvalidSchema("The schema contains a character that no database can store.")
         if len(references) > self.references:
             raise InvalidSchema(
                 f"The schema has {len(references)} references, {self.references} are allowed."
@@ -76,6 +76,15 @@ class Limits:
             raise InvalidSchema(f"The references form a circle through '{step[0]}' version {step[1]}.")
         if len(path) >= self.reference_path:
             raise InvalidSchema(f"The references lead through more than {self.reference_path} schemas.")
+
+
+def _is_unicode(text: str) -> bool:
+    """Without halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _patterns_in(root: object) -> Iterator[str]:

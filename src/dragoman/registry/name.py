@@ -30,6 +30,8 @@ class ContractName(NamedTuple):
 
 def parse_name(text: str, context: str = DEFAULT_CONTEXT) -> ContractName:
     """Read a possibly qualified name; a plain one belongs to ``context``."""
+    if "\0" in text:
+        raise invalid_name(text)
     if not text.startswith(":"):
         return ContractName(context, text)
     qualifier, separator, contract = text[1:].partition(":")

@@ -15,7 +15,7 @@ from dragoman.core.loading import FORMATS, load, names
 from dragoman.core.schema import Reference
 from dragoman.registry.limits import Limits
 from dragoman.registry.model import LATEST
-from dragoman.registry.name import DEFAULT_CONTEXT, parse_name
+from dragoman.registry.name import DEFAULT_CONTEXT, contract_name
 from dragoman.registry.store import contracts
 
 _KEPT = 4096
@@ -46,6 +46,11 @@ class Parser:
     ) -> Parsed:
         """Raises ``InvalidSchema`` with the place; a reference that leads nowhere is an invalid schema."""
         return self._parse(tx, type, text, tuple(references), context, ())
+
+    def check(self, type: str, text: str, references: Sequence[Reference]) -> None:
+        """What even an import must keep to: a known type, and the limits."""
+        format_of(type)
+        self._limits.check_schema(type, text, references)
 
     def _parse(
         self,
@@ -78,7 +83,7 @@ class Parser:
         context: str,
         path: tuple[tuple[str, int], ...],
     ) -> ParsedSchema:
-        target = parse_name(reference.contract, context)
+        target = contract_name(reference.contract, context)
         if reference.version == LATEST:
             found = contracts.latest(tx, target)
         else:

@@ -35,6 +35,7 @@ def propose(
 
 def propose_import(tx: Transaction, parser: Parser, name: ContractName, draft: Draft) -> Proposal:
     """The draft as it is: what another registry accepted is not judged again."""
+    parser.check(draft.type, draft.text, draft.references)
     try:
         parsed: Parsed | None = parser.parse(tx, draft.type, draft.text, draft.references, name.context)
     except SchemaError:

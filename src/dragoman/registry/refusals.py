@@ -40,6 +40,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "schema.incompatible": (409, 40901),
     "registry.conflict": (409, 409),
     "schema.invalid": (422, 42201),
+    "schema": (422, 42201),
     "registry.invalid.version": (422, 42202),
     "registry.invalid.compatibility": (422, 42203),
     "registry.invalid.mode": (422, 42204),
@@ -78,6 +79,7 @@ _CLASSES: Mapping[str, type[DragomanError]] = {
     "registry.too-large": ConfigurationError,
     "registry.schema-too-large": InvalidSchema,
     "schema.invalid": InvalidSchema,
+    "schema": InvalidSchema,
     "schema.incompatible": IncompatibleSchema,
     "configuration": ConfigurationError,
 }

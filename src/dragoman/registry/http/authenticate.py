@@ -112,7 +112,11 @@ class Authenticator:
 
     async def _by_key(self, id: str, secret: str) -> Principal | None:
         async with self._slow:
-            key = await self._engine.read(lambda tx: keys.by_id(tx, id)) if len(id) <= 255 else None
+            key = (
+                await self._engine.read(lambda tx: keys.by_id(tx, id))
+                if len(id) <= 255 and "\0" not in id
+                else None
+            )
             return await asyncio.to_thread(recognise, key, secret)
 
 
@@ -143,7 +147,7 @@ class _Jwt:
         except self._errors as error:
             log.warning("token refused", extra={"reason": type(error).__name__})
             return None, 0.0
-        principal = Principal(str(claims["sub"]), _grants(claims.get(options.claim)))
+        principal = Principal(str(claims["sub"]).replace("\0", "")[:200], _grants(claims.get(options.claim)))
         return principal, float(claims["exp"]) - time.time()
 
 

@@ -62,9 +62,12 @@ def principal_of(request: Request) -> Principal:
 def path_text(request: Request, part: str) -> str:
     """A part of the path as it was meant; routing sees it still quoted, so it may contain slashes."""
     try:
-        return unquote(request.path_params[part], errors="strict")
+        text = unquote(request.path_params[part], errors="strict")
     except UnicodeDecodeError:
         raise ConfigurationError("The path is not UTF-8.", code="registry.invalid.name") from None
+    if "\0" in text:
+        raise ConfigurationError("The path has a NUL character.", code="registry.invalid.name")
+    return text
 
 
 def context_of(request: Request) -> str:

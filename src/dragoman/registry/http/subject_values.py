@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dragoman.core.database import Transaction
-from dragoman.core.errors import InvalidSchema, SchemaError
+from dragoman.core.errors import ConfigurationError, InvalidSchema, SchemaError
 from dragoman.core.format import Policy
 from dragoman.registry.http.answers import SUBJECT_JSON, json_answer
 from dragoman.registry.http.contracts import compatibility_named
-from dragoman.registry.http.requests import ReferenceBody
+from dragoman.registry.http.requests import MAX_INT, ReferenceBody
 from dragoman.registry.inlining import inlined
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.parsing import Parser
@@ -38,6 +38,8 @@ class SubjectBody(msgspec.Struct, rename="camel"):
     def draft(self) -> Draft:
         if not self.schema:
             raise InvalidSchema("Empty schema")
+        if max(self.id or 0, self.version or 0) > MAX_INT:
+            raise ConfigurationError(f"Ids and versions end at {MAX_INT}.", code="registry.invalid.body")
         return Draft(
             (self.schema_type or "AVRO").upper(),
             self.schema,
