@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 
+import httpx
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.services.fixtures", "tests.spark"]
 
 # Java starts in half the time when it compiles little: for all that tests start, in all their processes.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Five seconds are not much for a server on a busy machine.
+for part in ("connect", "read", "write", "pool"):
+    setattr(httpx._config.DEFAULT_TIMEOUT_CONFIG, part, 60.0)
 
 settings.register_profile(
     "dragoman",

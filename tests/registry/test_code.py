@@ -87,6 +87,7 @@ struct Order { 1: required i32 id, 2: optional list<Line> lines, 7: optional Kin
 @record
 class Line:
     text: Annotated[str, Length(max=80)]
+    words: Annotated[list[str], Length(min=1, max=9)]
 
 
 @record

@@ -180,7 +180,7 @@ def test_constraints_of_the_contract_are_checked() -> None:
     schema = record(
         ("age", {"type": "int", "minimum": 0, "maximum": 150}),
         ("name", {"type": "string", "minLength": 2, "pattern": "^[a-z\u00e4]+$"}),
-        ("tags", {"type": "array", "items": "string", "maxLength": 1}),
+        ("tags", {"type": "array", "items": "string", "maxItems": 1}),
         ("price", ["null", {"type": "double", "exclusiveMinimum": 0}]),
     )
     right = {"age": 5, "name": "\u00e4b", "tags": ["x"], "price": (0, None)}

@@ -166,8 +166,10 @@ def _constraints(schema: dict[str, Any]) -> tuple[Constraint, ...]:
     for name, exclusive in (("maximum", False), ("exclusiveMaximum", True)):
         if name in schema:
             found.append(Max(schema[name], exclusive))
-    if "minLength" in schema or "maxLength" in schema:
-        found.append(Length(schema.get("minLength", 0), schema.get("maxLength")))
+    for counted in ("Length", "Items", "Properties"):
+        least, most = schema.get(f"min{counted}"), schema.get(f"max{counted}")
+        if least is not None or most is not None:
+            found.append(Length(least or 0, most))
     if "pattern" in schema:
         found.append(Pattern(schema["pattern"]))
     return tuple(found)

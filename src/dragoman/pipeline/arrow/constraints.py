@@ -30,7 +30,15 @@ _BOUNDS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "maximum": (pc.less_equal, "at most"),
     "exclusiveMaximum": (pc.less, "below"),
 }
-_LENGTHS = {"minLength": (pc.greater_equal, "at least"), "maxLength": (pc.less_equal, "at most")}
+_LENGTHS = {
+    f"{bound}{counted}": comparison
+    for counted in ("Length", "Items", "Properties")
+    for bound, comparison in (
+        ("min", (pc.greater_equal, "at least")),
+        ("max", (pc.less_equal, "at most")),
+    )
+}
+"""Of texts and bytes, of lists, of maps."""
 NAMES = (*_BOUNDS, *_LENGTHS, "pattern")
 
 
