@@ -10,6 +10,7 @@ import pytest
 
 from dragoman import (
     Client,
+    ClientOptions,
     Delivery,
     EndpointOptions,
     Handler,
@@ -168,6 +169,23 @@ async def test_what_cannot_be_read_goes_to_the_invalid_channel(
     assert (letter.payload, letter.key) == (payload, b"k")
     found = letter.header(headers.ERROR_CODE)
     assert found is not None and found.startswith(code)
+
+
+async def test_a_message_that_is_too_large_is_not_decoded(memory: MemoryBroker, registry: Registry) -> None:
+    got: list[str] = []
+
+    @endpoint("quotes")
+    async def on_quote(quote: QuoteV1) -> None:
+        got.append(quote.bank)
+
+    options = ClientOptions(largest_message=100)
+    async with Client(memory, registry, [on_quote], options=options) as client:
+        await client.publish("quotes", QuoteV1("x" * 200))
+        await client.publish("quotes", QuoteV1("small"))
+        await until(lambda: got and client.metrics.of("quotes").invalid)
+    assert got == ["small"]
+    [letter] = payloads(memory, "quotes.invalid")
+    assert letter.header(headers.ERROR_CODE) == b"message.frame.oversize"
 
 
 async def test_a_value_that_breaks_its_constraints_is_invalid(

@@ -59,6 +59,10 @@ class Contracts:
         self._lock = asyncio.Lock()
 
     @property
+    def largest_message(self) -> int:
+        return self._options.largest_message
+
+    @property
     def _format(self) -> Format:
         return format_of(self._options.format)
 

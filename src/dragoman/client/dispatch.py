@@ -71,6 +71,7 @@ class Dispatcher:
         self._group = group
         self._contracts = contracts
         self._failures = failures
+        self._largest = contracts.largest_message
         # The newest version is asked first; endpoints that take every version come last.
         self._candidates = sorted(
             candidates, key=lambda each: each.bound.version.version if each.bound else 0, reverse=True
@@ -83,7 +84,7 @@ class Dispatcher:
     def handle(self, message: Message) -> Awaitable[Outcome]:
         """The hot path: one look at the frame's header, then the route of that schema."""
         payload = message.payload
-        if payload is None:
+        if payload is None or len(payload) > self._largest:
             return self._handle(message)
         route = self._raw or self._routes.get(payload[:HEADER_SIZE])
         if route is None or route.learn_key is not None:
@@ -94,6 +95,8 @@ class Dispatcher:
         if message.payload is None and message.header(SETTLED) is not None:
             return DONE
         try:
+            if message.payload is not None and len(message.payload) > self._largest:
+                unframe(message.payload, self._largest)
             route = self._raw or await self._route(message)
             if route.learn_key is not None:
                 await route.learn_key(message.key)

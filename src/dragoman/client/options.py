@@ -94,6 +94,8 @@ class ClientOptions:
     """The schema language of the records that are sent."""
     window: int = 512
     """Messages in flight per group: received and not acknowledged yet."""
+    largest_message: int = 64 * 1024 * 1024
+    """Bytes of a frame. A larger one is not decoded, and goes to the invalid messages."""
     threads: int = 16
     """Plain ``def`` endpoints that may run at once."""
     drain_timeout: float = 30.0
@@ -102,7 +104,7 @@ class ClientOptions:
     endpoint: EndpointOptions = field(default_factory=EndpointOptions)
 
     def __post_init__(self) -> None:
-        for name in ("partitions", "window", "threads"):
+        for name in ("partitions", "window", "threads", "largest_message"):
             _at_least(name, getattr(self, name), 1)
         _at_least("drain_timeout", self.drain_timeout, 0)
 
