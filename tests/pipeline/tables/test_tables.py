@@ -210,20 +210,106 @@ def test_a_tombstone_removes_its_row(merging: Table) -> None:
     assert ids(merging) == [2]
 
 
-def test_rows_can_be_removed(merging: Table) -> None:
-    schema = merging.prepare(SCHEMA, ())
-    merging.append(written(merging, schema, rows((1, "a"), (2, "b"), (3, "c"))), "app", 0)
-    merging.remove(pa.table({"id": [1, 3], "name": ["a", "c"]}), ("id", "name"))
-    assert ids(merging) == [2]
+def test_a_message_without_payload_and_key_removes_nothing(merging: Table) -> None:
+    upserted(merging, 0, (1, "a"))
+    nobody = rows((0, None), start=1).set_column(0, "id", pa.array([None], pa.int64()))
+    nobody = nobody.append_column("_deleted", pa.array([True]))
+    files = written(merging, merging.prepare(SCHEMA, ()), nobody, merging=True)
+    merging.upsert(files, ("id",), "app", 1)
+    assert ids(merging) == [1]
+    assert merging.last_batch("app") == 1
+
+
+def test_many_rows_are_kept_by_several_keys(merging: Table) -> None:
+    layout = merging.prepare(SCHEMA, ())
+    many = 2_000
+
+    def upsert(batch: int, *values: tuple[int, str | None]) -> None:
+        made = rows(*values, start=batch * many)
+        made = made.append_column("_deleted", pa.array([False] * len(values)))
+        merging.upsert(written(merging, layout, made, merging=True), ("id", "name"), "app", batch)
+
+    upsert(0, *((number, name) for number in range(many // 2) for name in ("x", None)))
+    upsert(1, *((number, "x") for number in range(0, many // 2, 2)), (1, "y"))
+    found = [(row["id"], row["name"]) for row in merging.read().to_pylist()]
+    assert len(found) == len(set(found)) == many + 1
+
+
+def test_rows_can_be_removed(table: Table) -> None:
+    schema = table.prepare(SCHEMA, ())
+    table.append(written(table, schema, rows((1, "a"), (2, "b"), (3, "c"), (1, "d"))), "app", 0)
+    for _ in range(2):
+        table.remove(pa.table({"id": [1, 3], "name": ["a", "c"]}), ("id", "name"))
+    assert names(table) == {1: "d", 2: "b"}
+    assert table.last_batch("app") == 0
+
+
+def test_rows_are_partitioned_by_values_that_look_like_others(table: Table) -> None:
+    schema = table.prepare(SCHEMA, ("name",))
+    values = [(1, "7"), (2, "2026-01-01"), (3, "a b/c=d%20"), (4, "true")]
+    table.append(written(table, schema, rows(*values), by=("name",)), "app", 0)
+    assert names(table) == dict(values)
+
+
+def test_rows_are_partitioned_by_dates_and_truths(table: Table) -> None:
+    day = datetime.date(2026, 1, 2)
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("paid", pa.bool_()), ("_meta", META)])
+    batch = pa.record_batch(
+        [
+            pa.array([1, 2]),
+            pa.array([day, None], pa.date32()),
+            pa.array([True, False]),
+            rows((1, ""), (2, "")).column("_meta"),
+        ],
+        schema=schema,
+    )
+    by = ("day", "paid")
+    table.append(written(table, table.prepare(schema, by), batch, by=by), "app", 0)
+    found = {row["id"]: (row["day"], row["paid"]) for row in table.read().to_pylist()}
+    assert found == {1: (day, True), 2: (None, False)}
 
 
 def test_small_files_are_joined(merging: Table) -> None:
     schema = merging.prepare(SCHEMA, ())
     for batch in range(4):
         merging.append(written(merging, schema, rows((batch, "x"), start=batch)), "app", batch)
+    before = set(merging.files())
     assert merging.compact() == 4
     assert ids(merging) == [0, 1, 2, 3]
     assert merging.last_batch("app") == 3
+    assert before < set(merging.files()), "the versions before can still be read"
+    assert merging.compact() == 0
+
+
+def test_small_files_of_several_versions_and_partitions_are_joined(merging: Table) -> None:
+    for batch in range(2):
+        files = written(
+            merging, merging.prepare(SCHEMA, ("name",)), rows((batch, "x"), (9, "y")), by=("name",)
+        )
+        merging.append(files, "app", batch)
+    wider = SCHEMA.append(pa.field("note", pa.string()))
+    more = rows((2, "x")).append_column("note", pa.array(["new"]))
+    merging.append(written(merging, merging.prepare(wider, ("name",)), more, by=("name",)), "app", 2)
+    assert merging.compact() == 5
+    found = merging.read().sort_by("id").select(["id", "name", "note"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (0, "x", None),
+        (1, "x", None),
+        (2, "x", "new"),
+        (9, "y", None),
+        (9, "y", None),
+    ]
+
+
+def test_history_can_be_given_up(tmp_path: Path) -> None:
+    table = open_table("iceberg", str(tmp_path), "orders")
+    for batch in range(3):
+        table.append(written(table, table.prepare(SCHEMA, ()), rows((batch, "x"))), "app", batch)
+    old = set(table.files())
+    table.compact()
+    table.forget_history(0)
+    assert not old & set(table.files())
+    assert ids(table) == [0, 1, 2]
 
 
 def test_plain_parquet_says_that_it_cannot_replace_rows(tmp_path: Path) -> None:

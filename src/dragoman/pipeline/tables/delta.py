@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import deltalake
 import pyarrow as pa
+from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction
 
 from dragoman.pipeline.tables.evolution import evolved
@@ -73,7 +75,7 @@ class DeltaTable:
 
     def upsert(self, files: Sequence[DataFile], keys: Sequence[str], application: str, batch: int) -> None:
         rows = latest_rows(self.folder, files, keys)
-        matching = " AND ".join(f"target.`{key}` IS NOT DISTINCT FROM source.`{key}`" for key in keys)
+        matching = " AND ".join(f"(target.`{key}` IS NOT DISTINCT FROM source.`{key}`)" for key in keys)
         (
             self._open()
             .merge(
@@ -88,6 +90,9 @@ class DeltaTable:
             .when_not_matched_insert(_assignments(rows), predicate="NOT source.`_deleted`")
             .execute()
         )
+        if self.last_batch(application) < batch:
+            # A merge that changes nothing makes no commit, and so leaves the number as it was.
+            self.append((), application, batch)
 
     def remove(self, rows: Any, keys: Sequence[str]) -> None:
         matching = " AND ".join(f"target.`{key}` = source.`{key}`" for key in keys)
@@ -106,15 +111,22 @@ class DeltaTable:
         return sorted(current | set(self._logged()))
 
     def _logged(self) -> Iterator[str]:
-        """What earlier versions added: they may be read as long as their log is kept."""
+        """What earlier versions had: they may be read as long as their log is kept."""
         for log in Path(self.folder, "_delta_log").glob("*.json"):
-            for line in log.read_text().splitlines():
-                action = json.loads(line)
-                if "add" in action:
-                    yield unquote(action["add"]["path"])
+            with suppress(FileNotFoundError):
+                for line in log.read_text().splitlines():
+                    action = json.loads(line)
+                    for kind in action.keys() & {"add", "remove"}:
+                        yield unquote(action[kind]["path"])
+
+    def forget_history(self, older_than: float) -> None:
+        """Delta drops its log by itself, after the table's ``delta.logRetentionDuration``."""
 
     def compact(self) -> int:
-        return int(self._open().optimize.compact()["numFilesRemoved"])
+        try:
+            return int(self._open().optimize.compact()["numFilesRemoved"])
+        except CommitFailedError:
+            return 0  # Somebody else replaced some of the files: they stand until the next time.
 
     def _open(self) -> Any:
         return deltalake.DeltaTable(self.folder)

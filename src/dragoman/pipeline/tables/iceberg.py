@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.expressions import AlwaysFalse, And, EqualTo, In, IsNull, Or
+from pyiceberg.expressions import AlwaysFalse, And, In, IsNull, Or
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.pipeline.tables.evolution import evolved
+from dragoman.pipeline.tables.fitting import fit
 from dragoman.pipeline.tables.latest import latest_rows
+from dragoman.pipeline.tables.matching import without
 from dragoman.pipeline.tables.table import DataFile, Layout
 
 NAMESPACE = "dragoman"
+JOINED_SIZE = 128 * 1024 * 1024
 _TRIES = 10
 
 
@@ -59,6 +66,7 @@ class IcebergTable:
             properties={
                 "write.metadata.delete-after-commit.enabled": "true",
                 "write.metadata.previous-versions-max": "20",
+                "commit.manifest-merge.enabled": "true",
             },
         )
         if partition_by:
@@ -72,7 +80,7 @@ class IcebergTable:
     def append(self, files: Sequence[DataFile], application: str, batch: int) -> None:
         paths = [f"file://{self.folder}/{file.path}" for file in files]
 
-        def commit(transaction: Any) -> None:
+        def commit(_: Any, transaction: Any) -> None:
             if paths:
                 transaction.add_files(paths, check_duplicate_files=False)
 
@@ -82,15 +90,17 @@ class IcebergTable:
         rows = latest_rows(self.folder, files, keys)
         kept = rows.filter(pa.compute.invert(rows["_deleted"])).drop_columns(["_deleted"])
 
-        def commit(transaction: Any) -> None:
-            transaction.delete(_matching(rows, keys))
+        def commit(table: Any, transaction: Any) -> None:
+            _delete(table, transaction, rows, keys)
             if kept.num_rows:
                 transaction.append(kept)
 
         self._commit(commit, application, batch)
 
     def remove(self, rows: Any, keys: Sequence[str]) -> None:
-        self._open().delete(_matching(rows, keys))
+        table = self._open()
+        with table.transaction() as transaction:
+            _delete(table, transaction, rows, keys)
 
     def read(self, columns: Sequence[str] | None = None) -> Any:
         scan = self._open().scan(selected_fields=tuple(columns) if columns is not None else ("*",))
@@ -101,28 +111,50 @@ class IcebergTable:
 
     def files(self) -> Sequence[str]:
         prefix = f"file://{self.folder}/"
-        table = self._open()
-        listed: set[str] = set()
-        for snapshot in table.snapshots():
-            paths = table.inspect.files(snapshot_id=snapshot.snapshot_id)["file_path"].to_pylist()
-            listed.update(path.removeprefix(prefix) for path in paths)
-        return sorted(listed)
+        paths = self._open().inspect.all_files()["file_path"].to_pylist()
+        return sorted({path.removeprefix(prefix) for path in paths})
+
+    def forget_history(self, older_than: float) -> None:
+        limit = datetime.now(UTC) - timedelta(seconds=older_than)
+        self._open().maintenance.expire_snapshots().older_than(limit).commit()
 
     def compact(self) -> int:
-        table = self._open()
-        count = len(table.inspect.files())
-        if count < 2:
-            return 0
-        table.overwrite(table.scan().to_arrow())
-        return count
+        groups: dict[str, list[Any]] = {}
+        for task in self._open().scan().plan_files():
+            if task.file.file_size_in_bytes < JOINED_SIZE // 2 and not task.delete_files:
+                groups.setdefault(str(task.file.partition), []).append(task.file)
+        joined = 0
+        for files in [part for group in groups.values() for part in _portions(group)]:
+            try:
+                self._join(files)
+            except CommitFailedException:
+                break  # Somebody else was first: the files stand until the next time.
+            joined += len(files)
+        return joined
 
-    def _commit(self, work: Callable[[Any], None], application: str, batch: int) -> None:
+    def _join(self, files: Sequence[Any]) -> None:
+        """Row group by row group, so that no more than one is in memory."""
+        table = self._open()
+        schema = self._arrow(table)
+        path = Path(self.folder, self.data_folder, f"{uuid.uuid4().hex}.parquet")
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for file in files:
+                with pq.ParquetFile(file.file_path.removeprefix("file://")) as content:
+                    for batch in content.iter_batches():
+                        writer.write_batch(fit(batch, schema))
+        with table.transaction() as transaction:
+            with transaction.update_snapshot().overwrite() as snapshot:
+                for file in files:
+                    snapshot.delete_data_file(file)
+            transaction.add_files([f"file://{path}"], check_duplicate_files=False)
+
+    def _commit(self, work: Callable[[Any, Any], None], application: str, batch: int) -> None:
         """Data and batch number in one transaction; again from the start if somebody else was first."""
         for _ in range(_TRIES):
             table = self._open()
             try:
                 with table.transaction() as transaction:
-                    work(transaction)
+                    work(table, transaction)
                     transaction.set_properties({_property(application): str(batch)})
                 return
             except CommitFailedException:
@@ -166,16 +198,34 @@ def _property(application: str) -> str:
     return f"dragoman.batch.{application}"
 
 
-def _matching(rows: Any, keys: Sequence[str]) -> Any:
-    """A condition that holds for the rows with these keys."""
-    if len(keys) == 1:
-        (key,) = keys
-        values = rows[key].unique().to_pylist()
-        known = [value for value in values if value is not None]
-        condition = In(key, known) if known else AlwaysFalse()
-        return Or(condition, IsNull(key)) if len(known) < len(values) else condition
-    condition = AlwaysFalse()
-    for row in rows.select(list(keys)).to_pylist():
-        terms = [IsNull(key) if row[key] is None else EqualTo(key, row[key]) for key in keys]
-        condition = Or(condition, And(*terms))
-    return condition
+def _portions(files: Sequence[Any]) -> Iterator[list[Any]]:
+    """Files to be joined into one, each time as many as make a large one."""
+    portion: list[Any] = []
+    for file in files:
+        portion.append(file)
+        if sum(each.file_size_in_bytes for each in portion) >= JOINED_SIZE:
+            yield portion
+            portion = []
+    if len(portion) > 1:
+        yield portion
+
+
+def _delete(table: Any, transaction: Any, rows: Any, keys: Sequence[str]) -> None:
+    """Delete the rows with these keys. With several columns, what only looks alike is put back.
+
+    A condition on each column stays small for the many rows of a batch; one on each row does not.
+    """
+    condition = reduce(And, [_one_of(rows, key) for key in keys])
+    alike = None
+    if len(keys) > 1:
+        alike = without(table.scan(row_filter=condition).to_arrow(), rows, keys)
+    transaction.delete(condition)
+    if alike is not None and alike.num_rows:
+        transaction.append(alike)
+
+
+def _one_of(rows: Any, key: str) -> Any:
+    values = rows[key].unique().to_pylist()
+    known = [value for value in values if value is not None]
+    condition = In(key, known) if known else AlwaysFalse()
+    return Or(condition, IsNull(key)) if len(known) < len(values) else condition

@@ -2,12 +2,13 @@
 
 Files are staged out of sight and moved in under a name made of application, batch and number. Moving is
 repeatable, so a batch that is tried again ends with the same files. Readers may see a batch half moved in;
-a table format with a log (Delta, Iceberg) does not have that limit, nor that of never replacing rows.
+a table format with a log (Delta, Iceberg) does not have that limit, nor that of never replacing rows by key.
 """
 
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ import pyarrow.parquet as pq
 
 from dragoman.core.errors import Unsupported
 from dragoman.pipeline.tables.evolution import evolved
+from dragoman.pipeline.tables.matching import without
 from dragoman.pipeline.tables.table import STAGING, DataFile, Layout
 
 _STATE = "_dragoman"
@@ -67,9 +69,18 @@ class ParquetTable:
         )
 
     def remove(self, rows: Any, keys: Sequence[str]) -> None:
-        raise Unsupported(
-            "A plain Parquet table cannot lose rows.", next="Use --table-format delta or iceberg."
-        )
+        """File by file: each is replaced by one without the rows, so that it may be done again."""
+        for file in [Path(self.folder) / name for name in self.files()]:
+            content = pq.read_table(file, partitioning=None)
+            kept = without(content, rows, keys)
+            if kept.num_rows < content.num_rows:
+                staged = Path(self.folder, STAGING, f"{uuid.uuid4().hex}.parquet")
+                staged.parent.mkdir(exist_ok=True)
+                pq.write_table(kept, staged, compression="zstd")
+                staged.replace(file)
+
+    def forget_history(self, older_than: float) -> None:
+        """There is none."""
 
     def read(self, columns: Sequence[str] | None = None) -> Any:
         schema = pq.read_schema(self._schema_file).remove_metadata()

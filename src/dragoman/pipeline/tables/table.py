@@ -71,5 +71,8 @@ class Table(Protocol):
     def files(self) -> Sequence[str]:
         """The data files that belong to the table now or in its kept history, relative to ``folder``."""
 
+    def forget_history(self, older_than: float) -> None:
+        """Give up versions of the table that are older than so many seconds; never the current one."""
+
     def compact(self) -> int:
         """Join small files into larger ones; how many were joined."""
