@@ -9,6 +9,7 @@ from typing import Any
 
 from dragoman.core.broker import Broker
 from dragoman.core.defaults import default_broker, default_registry
+from dragoman.core.errors import Conflict
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.registry import VersionNumber
 from dragoman.pipeline.events import Progress, read_events
@@ -32,10 +33,13 @@ class Backfill:
     broker: str = field(default_factory=default_broker)
     registry: str = field(default_factory=default_registry)
 
-    def to_table(self, folder: str, table_format: str = "delta") -> Progress:
-        """Into the channel's table, exactly once."""
+    def to_table(self, folder: str, table_format: str = "delta", table: str = "") -> Progress:
+        """Into a table of this name, or the channel's, exactly once.
+
+        Raises ``Conflict`` for one that another pipeline keeps: its messages would be there twice.
+        """
         options = () if self.end == "latest" else (("endingOffsets", self.end),)
-        flow = Flow(self.channel, version=self.version, starting_offsets=self.start, options=options)
+        flow = Flow(self.channel, table, "", self.version, starting_offsets=self.start, options=options)
         pipeline = Pipeline(
             self.spark,
             [flow],
@@ -45,6 +49,15 @@ class Backfill:
             table_format=table_format,
             name=self.name,
         )
+        for state, other, _ in Pipeline.flows_below(folder):
+            if other.table_name == flow.table_name and state.home.name != pipeline.application(flow):
+                raise Conflict(
+                    "Another pipeline keeps this table: messages would be in it twice.",
+                    code="pipeline.table",
+                    next="Give a table of its own with --table, or another folder.",
+                    table=flow.table_name,
+                    pipeline=state.home.name,
+                )
         with pipeline:
             pipeline.run(once=True)
             return read_events(pipeline.state(flow).events, pipeline.application(flow))

@@ -21,22 +21,59 @@ class Progress:
     behind: int | None
 
 
-def read_events(log: Path, pipeline: str, query: Any = None) -> Progress:
-    batches: dict[int, dict[str, Any]] = {}
-    if log.exists():
-        for line in log.read_text().splitlines():
+class Totals:
+    """The sums over an event log. Each look reads only what was appended since the last one."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._read_to = 0
+        self.batch = -1
+        self.read = 0
+        self.valid = 0
+        self.quarantined = 0
+
+    def update(self) -> Totals:
+        if self._log.exists():
+            with self._log.open("rb") as log:
+                log.seek(self._read_to)
+                for line in log:
+                    if not line.endswith(b"\n"):
+                        break
+                    self._read_to += len(line)
+                    self._add(line)
+        return self
+
+    def _add(self, line: bytes) -> None:
+        """Batches come in order; one that was tried again is written down again, and counts once."""
+        try:
             event = json.loads(line)
-            batches[event["batch"]] = event
+        except ValueError:
+            return
+        if event["batch"] > self.batch:
+            self.batch = event["batch"]
+            self.read += event["read"]
+            self.valid += event["valid"]
+            self.quarantined += event["quarantined"]
+
+
+def progress_of(totals: Totals, pipeline: str, query: Any = None) -> Progress:
+    """Where a pipeline is now; rate and lag only with its running query."""
+    totals.update()
     last = query.lastProgress if query is not None else None
     return Progress(
         pipeline,
-        max(batches, default=-1),
-        sum(event["read"] for event in batches.values()),
-        sum(event["valid"] for event in batches.values()),
-        sum(event["quarantined"] for event in batches.values()),
+        totals.batch,
+        totals.read,
+        totals.valid,
+        totals.quarantined,
         float(last["processedRowsPerSecond"]) if last else 0.0,
         _behind(last),
     )
+
+
+def read_events(log: Path, pipeline: str) -> Progress:
+    """Where a pipeline is, by its whole event log."""
+    return progress_of(Totals(log), pipeline)
 
 
 def _behind(last: Any) -> int | None:

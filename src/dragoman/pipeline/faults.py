@@ -20,8 +20,10 @@ def spark_faults() -> Iterator[None]:
 
     try:
         yield
-    except PySparkException as error:
-        raise translated(str(error)) from error
+    except Exception as error:
+        if isinstance(error, PySparkException) or type(error).__module__.startswith("py4j."):
+            raise translated(str(error)) from error
+        raise
 
 
 def translated(text: str) -> DragomanError:

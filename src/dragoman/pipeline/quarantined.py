@@ -6,10 +6,9 @@ one that was cut short is finished by the next try, and no message is in both pl
 
 from __future__ import annotations
 
-import json
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,15 +20,14 @@ from dragoman.pipeline.arrow.rejection import Reason
 from dragoman.pipeline.layout import META_TYPE
 from dragoman.pipeline.options import SourceOptions
 from dragoman.pipeline.quarantine import SCHEMA
-from dragoman.pipeline.running import Flow
+from dragoman.pipeline.running import Flow, merge_columns
 from dragoman.pipeline.schemas import schemas
-from dragoman.pipeline.state import State
-from dragoman.pipeline.tables import DataFile, Table
+from dragoman.pipeline.state import Pending, State
+from dragoman.pipeline.tables import Table
 from dragoman.pipeline.tables.writing import FileWriter, place_in
 from dragoman.schema.naming import Naming
 
 KEYS = ("channel", "partition", "offset")
-_PENDING = "retry.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,7 @@ class Which:
     partition: int | None = None
     offset: int | None = None
     schema_id: int | None = None
+    pipeline: str = ""
 
     def of(self, rows: Any) -> Any:
         for name, wanted in asdict(self).items():
@@ -94,10 +93,19 @@ class Retry:
         return Retried(moved, rows.num_rows - moved)
 
     def _decode(self, rows: Any) -> Any:
-        contract = self.flow.contract or Naming.CHANNEL.for_value(self.flow.channel, "")
+        """The rows that pass, of all channels: each is read as its own channel's contract."""
+        channels = rows.column("channel")
+        parts = [
+            self._decode_channel(rows.filter(pc.equal(channels, channel)), channel)
+            for channel in sorted(channels.unique().to_pylist())
+        ]
+        return pa.Table.from_batches(parts).combine_chunks().to_batches()[0] if len(parts) > 1 else parts[0]
+
+    def _decode_channel(self, rows: Any, channel: str) -> Any:
+        contract = self.flow.contract or Naming.CHANNEL.for_value(channel, "")
         known = schemas(self.options.registry)
-        reader = known.reader(contract, self.flow.version)
-        decoder = Decoder(reader.schema, known.text, self.options.mapping)
+        reader = None if self.flow.version == "writer" else known.reader(contract, self.flow.version)
+        decoder = Decoder(reader.schema if reader else None, known.text, self.options.mapping)
         decoded = decoder.decode(rows.column("frame"))
         count = rows.num_rows
         versions = [
@@ -106,7 +114,7 @@ class Retry:
         ]
         about = {
             "schema_id": decoded.schema_ids,
-            "contract_version": pa.repeat(pa.scalar(reader.version, pa.int32()), count),
+            "contract_version": pa.repeat(pa.scalar(reader.version if reader else None, pa.int32()), count),
             "writer_version": pa.array(versions, pa.int32()),
         }
         meta = pa.StructArray.from_arrays(
@@ -123,45 +131,37 @@ class Retry:
 
     def _begin(self, passed: Any) -> None:
         """Write the rows into files, then down what is to be done with them."""
-        layout = self.table.prepare(passed.schema, self.flow.partition_by)
         meta = passed.column("_meta")
-        if self.flow.merge_by:
-            passed = self._newest(passed)
+        merge_by = merge_columns(self.flow, passed.schema.names)
+        if "_key" in merge_by:
+            passed = passed.append_column("_key", meta.field("key"))
+        layout = self.table.prepare(passed.schema, self.flow.partition_by)
+        if merge_by:
+            passed = self._newest(passed, merge_by)
             passed = passed.append_column("_deleted", pa.array([False] * passed.num_rows))
-        place = place_in(self.table, layout, self.flow.partition_by, merging=bool(self.flow.merge_by))
+        place = place_in(self.table, layout, self.flow.partition_by, merging=bool(merge_by))
         with FileWriter(place) as writer:
             writer.write(passed)
             files = writer.finish()
         keys = pa.table([meta.field(key).cast(SCHEMA.field(key).type) for key in KEYS], names=list(KEYS))
         pq.write_table(keys, self.state.folder / "retry.parquet")
-        pending = {"application": f"retry-{uuid.uuid4().hex}", "files": [asdict(file) for file in files]}
-        partial = self.state.folder / f"{_PENDING}.new"
-        partial.write_text(json.dumps(pending))
-        partial.replace(self._pending)
+        self.state.set_pending(Pending(f"retry-{uuid.uuid4().hex}", files, merge_by))
 
     def _finish(self) -> None:
         """Do what is written down: into the table, out of the quarantine. Both may be done again."""
-        if not self._pending.exists():
+        pending = self.state.pending()
+        if pending is None:
             return
-        pending = json.loads(self._pending.read_text())
-        application = pending["application"]
-        files = [
-            DataFile(file["path"], file["rows"], file["size"], tuple((n, v) for n, v in file["partition"]))
-            for file in pending["files"]
-        ]
-        if self.table.last_batch(application) < 0:
-            if self.flow.merge_by and files:
-                self.table.upsert(files, self._merge_columns(), application, 0)
+        if self.table.last_batch(pending.application) < 0:
+            if pending.merge_by and pending.files:
+                self.table.upsert(pending.files, pending.merge_by, pending.application, 0)
             else:
-                self.table.append(files, application, 0)
+                self.table.append(pending.files, pending.application, 0)
         self.quarantine.remove(pq.read_table(self.state.folder / "retry.parquet"), KEYS)
-        self._pending.unlink()
+        self.state.set_pending(None)
 
-    def _newest(self, passed: Any) -> Any:
+    def _newest(self, passed: Any, keys: Sequence[str]) -> Any:
         """In a table merged by key, a late message does not replace one that came after it."""
-        keys = self._merge_columns()
-        if "_key" in keys:
-            passed = passed.append_column("_key", passed.column("_meta").field("key"))
         there = {
             tuple(row[key] for key in keys): _place(row["_meta"])
             for row in self.table.read([*keys, "_meta"]).to_pylist()
@@ -171,13 +171,6 @@ class Retry:
             for row in passed.to_pylist()
         ]
         return passed.filter(pa.array(keep, pa.bool_()))
-
-    def _merge_columns(self) -> tuple[str, ...]:
-        return tuple("_key" if key == "key" else key for key in self.flow.merge_by)
-
-    @property
-    def _pending(self) -> Path:
-        return self.state.folder / _PENDING
 
 
 def _place(meta: dict[str, Any]) -> tuple[int, int]:

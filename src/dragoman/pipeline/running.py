@@ -11,11 +11,12 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError, Conflict
-from dragoman.pipeline.events import Progress, read_events
+from dragoman.pipeline.events import Progress, Totals, progress_of
+from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
 from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from dragoman.pipeline.sink import FORMAT, SinkPlan, TableSink
-from dragoman.pipeline.state import State
+from dragoman.pipeline.state import SETTINGS, State
 from dragoman.pipeline.tables import Table, open_table
 from dragoman.pipeline.tables.writing import place_in
 from dragoman.pipeline.types import arrow_schema
@@ -23,6 +24,8 @@ from dragoman.pipeline.types import arrow_schema
 STATE_FOLDER = "_dragoman"
 MESSAGE_KEY = "key"
 """In ``merge_by``: the message's key instead of a column."""
+MERGED_AT_ONCE = 200_000
+"""Messages in one batch of a merging flow that sets no limit: the driver holds them while it merges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Pipeline:
     name: str = "pipeline"
     checkpoint: str = ""
     _held: ExitStack = field(default_factory=ExitStack, repr=False)
+    _totals: dict[str, Totals] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         names = [flow.table_name for flow in self.flows]
@@ -81,18 +85,16 @@ class Pipeline:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for query in self._queries():
-            query.stop()
-        self._held.close()
+        with self._held:
+            for query in self._queries():
+                query.stop()
 
     @staticmethod
-    def flows_below(to: str, checkpoint: str = "") -> list[tuple[State, Flow, str]]:
+    def flows_below(to: str) -> list[tuple[State, Flow, str]]:
         """The flows that have written below a folder, each with its state and table format."""
-        base = Path(checkpoint) if checkpoint else Path(to, STATE_FOLDER)
         found: list[tuple[State, Flow, str]] = []
-        for settings in sorted(base.absolute().glob("*/flow.json")):
-            state = State(settings.parent)
-            stored = state.remembered()
+        for settings in sorted(Path(to, STATE_FOLDER).absolute().glob(f"*/{SETTINGS}")):
+            state, stored = State.remembered(settings.parent)
             table_format = stored.pop("format")
             lists = {name: tuple(stored[name]) for name in ("merge_by", "partition_by")}
             options = tuple((name, value) for name, value in stored.pop("options"))
@@ -100,40 +102,53 @@ class Pipeline:
         return found
 
     def run(self, *, once: bool = False, watch: Callable[[Progress], None] | None = None) -> None:
-        """Start every flow and wait: with ``once`` until all that is there now is in the tables."""
+        """Start every flow and wait: with ``once`` until all that is there now is in the tables.
+
+        A flow that fails ends all of them. What Spark threw comes out as an error of ours.
+        """
         queries = [self.start(flow, once=once) for flow in self.flows]
-        while any(query.isActive for query in queries):
-            queries[0].awaitTermination(1) if len(queries) == 1 else self._any(queries)
-            if watch is not None:
-                for flow, query in zip(self.flows, queries, strict=True):
-                    watch(self.progress(flow, query))
-        for query in queries:
-            query.awaitTermination()
+        with spark_faults():
+            while active := [query for query in queries if query.isActive]:
+                for query in queries:
+                    if query not in active:
+                        query.awaitTermination()
+                active[0].awaitTermination(1)
+                self._tell(queries, watch)
+            for query in queries:
+                query.awaitTermination()
+        self._tell(queries, watch)
+
+    def _tell(self, queries: Sequence[Any], watch: Callable[[Progress], None] | None) -> None:
         if watch is not None:
             for flow, query in zip(self.flows, queries, strict=True):
                 watch(self.progress(flow, query))
 
     def start(self, flow: Flow, *, once: bool = False) -> Any:
         """Start one flow's query and give it back."""
-        install(self.spark)
-        self.spark.dataSource.register(TableSink)
-        frame = self._source(flow)
-        plan = self._plan(flow, frame)
-        self.state(flow).remember({**asdict(flow), "table": flow.table_name, "format": self.table_format})
-        writer = (
-            frame.writeStream.format(FORMAT)
-            .queryName(self.application(flow))
-            .option("plan", plan.pack())
-            .option("checkpointLocation", str(self.state(flow).checkpoint))
-        )
-        return (writer.trigger(availableNow=True) if once else writer).start()
+        with spark_faults():
+            install(self.spark)
+            self.spark.dataSource.register(TableSink)
+            self._refuse_other_table(flow)
+            frame = self._source(flow)
+            plan = self._plan(flow, frame)
+            settings = {**asdict(flow), "table": flow.table_name, "format": self.table_format}
+            self.state(flow).remember(settings)
+            writer = (
+                frame.writeStream.format(FORMAT)
+                .queryName(self.application(flow))
+                .option("plan", plan.pack())
+                .option("checkpointLocation", str(self.state(flow).checkpoint))
+            )
+            return (writer.trigger(availableNow=True) if once else writer).start()
 
     def application(self, flow: Flow) -> str:
         return f"{self.name}-{flow.table_name}"
 
     def state(self, flow: Flow) -> State:
-        base = Path(self.checkpoint) if self.checkpoint else Path(self.to, STATE_FOLDER)
-        return State(base.absolute() / self.application(flow))
+        home = Path(self.to, STATE_FOLDER).absolute() / self.application(flow)
+        if not self.checkpoint:
+            return State(home)
+        return State(Path(self.checkpoint).absolute() / self.application(flow), home)
 
     def table(self, flow: Flow) -> Table:
         return open_table(self.table_format, self.to, flow.table_name)
@@ -142,7 +157,9 @@ class Pipeline:
         return open_table(self.table_format, self.to, f"{flow.table_name}_quarantine")
 
     def progress(self, flow: Flow, query: Any) -> Progress:
-        return read_events(self.state(flow).events, self.application(flow), query)
+        name = self.application(flow)
+        totals = self._totals.setdefault(name, Totals(self.state(flow).events))
+        return progress_of(totals, name, query)
 
     def _source(self, flow: Flow) -> Any:
         options = {
@@ -157,8 +174,9 @@ class Pipeline:
         }
         if flow.contract:
             options["contract"] = flow.contract
-        if flow.max_rows_per_trigger:
-            options["maxRowsPerTrigger"] = str(flow.max_rows_per_trigger)
+        rows = flow.max_rows_per_trigger or (MERGED_AT_ONCE if flow.merge_by else None)
+        if rows:
+            options["maxRowsPerTrigger"] = str(rows)
         frame = self.spark.readStream.format("dragoman").options(**options).load()
         if MESSAGE_KEY in flow.merge_by and MESSAGE_KEY not in frame.columns:
             frame = frame.withColumn("_key", frame["_meta"]["key"])
@@ -167,13 +185,11 @@ class Pipeline:
     def _plan(self, flow: Flow, frame: Any) -> SinkPlan:
         table, quarantine = self.table(flow), self.quarantine(flow)
         columns = [name for name in frame.columns if name not in ("_error", "_frame")]
-        merge_by = tuple(
-            "_key" if key == MESSAGE_KEY and key not in columns else key for key in flow.merge_by
-        )
+        merge_by = merge_columns(flow, columns)
         _require(columns, (*merge_by, *flow.partition_by), flow)
         layout = table.prepare(arrow_schema(frame.select(*columns).schema), flow.partition_by)
         kept = quarantine.prepare(QUARANTINE_SCHEMA, ())
-        self._refuse_lost_checkpoint(flow, table)
+        self._refuse_lost_checkpoint(flow, table, quarantine)
         return SinkPlan(
             self.application(flow),
             self.table_format,
@@ -186,23 +202,50 @@ class Pipeline:
             merge_by,
         )
 
-    def _refuse_lost_checkpoint(self, flow: Flow, table: Table) -> None:
-        """A new checkpoint counts batches from 0 again, and a table that knows them would skip them all."""
-        if not self.state(flow).started() and table.last_batch(self.application(flow)) >= 0:
+    def _refuse_other_table(self, flow: Flow) -> None:
+        """The format, the partitions and the way of keeping rows are a table's own, once and for all."""
+        for _, other, table_format in self.flows_below(self.to):
+            if other.table_name != flow.table_name:
+                continue
+            pairs = (
+                ("table_format", table_format, self.table_format),
+                ("merge_by", other.merge_by, flow.merge_by),
+                ("partition_by", other.partition_by, flow.partition_by),
+            )
+            for name, kept, wanted in pairs:
+                if kept != wanted:
+                    raise Conflict(
+                        f"The table was made with {name} {_shown(kept)}, not {_shown(wanted)}.",
+                        code="pipeline.table",
+                        next="Go on as before, or start another table from the channel's history.",
+                        table=flow.table_name,
+                    )
+
+    def _refuse_lost_checkpoint(self, flow: Flow, table: Table, quarantine: Table) -> None:
+        """A checkpoint that is older than the tables counts some batches again, and they would be skipped."""
+        state, name = self.state(flow), self.application(flow)
+        known = max(table.last_batch(name), quarantine.last_batch(name), state.last_decided())
+        if state.last_begun() < known:
             raise Conflict(
-                "The table has batches of this pipeline, but its checkpoint is gone.",
+                "The table has batches that the pipeline's checkpoint does not know: it is gone, or old.",
                 code="pipeline.checkpoint",
                 next="Restore the checkpoint, or give the pipeline another name and start where it ended.",
                 table=flow.table_name,
-                checkpoint=self.state(flow).checkpoint,
+                checkpoint=state.checkpoint,
             )
 
     def _queries(self) -> Iterator[Any]:
         names = {self.application(flow) for flow in self.flows}
         yield from (query for query in self.spark.streams.active if query.name in names)
 
-    def _any(self, queries: list[Any]) -> None:
-        next(query for query in queries if query.isActive).awaitTermination(1)
+
+def merge_columns(flow: Flow, columns: Sequence[str]) -> tuple[str, ...]:
+    """The table's columns that tell rows apart; a contract's own field ``key`` goes before the message's."""
+    return tuple("_key" if key == MESSAGE_KEY and key not in columns else key for key in flow.merge_by)
+
+
+def _shown(setting: str | Sequence[str]) -> str:
+    return setting if isinstance(setting, str) else ", ".join(setting) or "nothing"
 
 
 def _require(columns: Sequence[str], wanted: Sequence[str], flow: Flow) -> None:

@@ -11,13 +11,15 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from dragoman.core.errors import Conflict
 from dragoman.pipeline.tables import DataFile
+
+SETTINGS = "flow.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,28 @@ class Decision:
         return sum(file.rows for file in self.quarantined)
 
 
-class State:
-    """The folder of one application: decisions, events, checkpoint, lock."""
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Files on their way from the quarantine into the table."""
 
-    def __init__(self, folder: Path) -> None:
+    application: str
+    files: tuple[DataFile, ...]
+    merge_by: tuple[str, ...] = ()
+
+
+class State:
+    """What one application keeps: decisions, events and checkpoint in ``folder``.
+
+    ``home`` is beside the tables, wherever the rest is: there the lock and the settings are found by all.
+    """
+
+    def __init__(self, folder: Path, home: Path | None = None) -> None:
         self.folder = folder
+        self.home = home or folder
         self.checkpoint = folder / "checkpoint"
         self.events = folder / "events.jsonl"
         self._decisions = folder / "batches"
+        self._pending = folder / "retry.json"
 
     def decide(self, decision: Decision) -> Decision:
         """Write the decision down, unless there is one already: that one is given."""
@@ -65,13 +81,36 @@ class State:
 
     def decisions(self) -> Iterator[Decision]:
         for file in sorted(self._decisions.glob("*.json")):
-            yield _decision(json.loads(file.read_text()))
+            with suppress(FileNotFoundError):
+                yield _decision(json.loads(file.read_text()))
 
     def forget_before(self, batch: int) -> None:
         """Spark tries no batch again that lies before the one it has begun."""
         for file in self._decisions.glob("*.json"):
             if int(file.stem) < batch:
                 file.unlink(missing_ok=True)
+
+    def set_pending(self, pending: Pending | None) -> None:
+        """Write down a move that has begun, or that it is done."""
+        if pending is None:
+            self._pending.unlink()
+            return
+        partial = self._pending.with_suffix(".new")
+        partial.write_text(json.dumps(asdict(pending)))
+        partial.replace(self._pending)
+
+    def pending(self) -> Pending | None:
+        if not self._pending.exists():
+            return None
+        stored = json.loads(self._pending.read_text())
+        return Pending(stored["application"], _files(stored["files"]), tuple(stored["merge_by"]))
+
+    def promised(self) -> Iterator[str]:
+        """Data files that are in no table yet, but will be."""
+        for decision in self.decisions():
+            yield from (file.path for file in (*decision.valid, *decision.quarantined))
+        pending = self.pending()
+        yield from (file.path for file in pending.files) if pending is not None else ()
 
     def record(self, event: dict[str, Any]) -> None:
         """Append to the event log; one line, one write."""
@@ -80,25 +119,32 @@ class State:
 
     def remember(self, settings: dict[str, Any]) -> None:
         """What the pipeline was told, for those who look after its tables later."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        partial = self.folder / "flow.json.new"
-        partial.write_text(json.dumps(settings, indent=2))
-        partial.replace(self.folder / "flow.json")
+        self.home.mkdir(parents=True, exist_ok=True)
+        elsewhere = {} if self.folder == self.home else {"state": str(self.folder)}
+        partial = self.home / f"{SETTINGS}.new"
+        partial.write_text(json.dumps({**settings, **elsewhere}, indent=2))
+        partial.replace(self.home / SETTINGS)
 
-    def remembered(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "flow.json").read_text())
-        return found
+    @staticmethod
+    def remembered(home: Path) -> tuple[State, dict[str, Any]]:
+        """The application that has its home here, and what it was told."""
+        settings: dict[str, Any] = json.loads((home / SETTINGS).read_text())
+        return State(Path(settings.pop("state", home)), home), settings
 
-    def started(self) -> bool:
-        """Whether Spark has begun a batch with this checkpoint."""
+    def last_begun(self) -> int:
+        """The last batch that Spark began with this checkpoint, -1 if there is none."""
         offsets = self.checkpoint / "offsets"
-        return offsets.exists() and any(offsets.iterdir())
+        names = [file.name for file in offsets.iterdir()] if offsets.exists() else []
+        return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+    def last_decided(self) -> int:
+        return max((decision.batch for decision in self.decisions()), default=-1)
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Be the only driver of this application on this machine's file system."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "driver.lock").open("a+") as lock:
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "driver.lock").open("a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -108,7 +154,7 @@ class State:
                     code="pipeline.running",
                     next="Stop it first, or give this one a name of its own with --name.",
                     process=lock.read().strip() or None,
-                    pipeline=self.folder.name,
+                    pipeline=self.home.name,
                 ) from error
             lock.truncate(0)
             lock.write(str(os.getpid()))

@@ -108,7 +108,7 @@ def test_a_second_driver_is_refused(spark: Any, place: Place) -> None:
 def test_a_lost_checkpoint_is_refused_before_anything_is_skipped(spark: Any, place: Place) -> None:
     made = run(spark, place)
     made.state(LOANS).checkpoint.rename(place.folder / "elsewhere")
-    with pytest.raises(Conflict, match="checkpoint is gone"):
+    with pytest.raises(Conflict, match="checkpoint does not know"):
         run(spark, place)
 
 
@@ -132,9 +132,9 @@ def test_files_of_batches_that_were_tried_twice_are_vacuumed(spark: Any, place: 
     table, state = made.table(LOANS), made.state(LOANS)
     orphan = place.folder / "tables" / "loans" / "data" / "orphan.parquet"
     orphan.write_bytes(b"left behind")
-    assert vacuum(table, state, 3600) == []
-    assert vacuum(table, state, -1, dry_run=True) == [orphan]
-    assert vacuum(table, state, -1) == [orphan]
+    assert vacuum(table, [state], 3600) == []
+    assert vacuum(table, [state], -1, dry_run=True) == [orphan]
+    assert vacuum(table, [state], -1) == [orphan]
     assert not orphan.exists()
     assert ids(made) == list(range(GOOD))
 

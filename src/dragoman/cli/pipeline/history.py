@@ -88,6 +88,7 @@ def backfill(
     start: Annotated[str, typer.Option("--from", help="earliest, a time, or offsets as JSON.")] = "earliest",
     end: Annotated[str, typer.Option("--until", help="latest, a time, or offsets as JSON.")] = "latest",
     table_format: TableFormat = "delta",
+    table: Annotated[str, typer.Option(help="The table's name; the channel's if not given.")] = "",
     name: Annotated[str, typer.Option(help="The same name goes on where it was cut short.")] = "backfill",
     state: Annotated[Path, typer.Option(help="Where progress is kept for a channel as target.")] = Path(
         ".dragoman/backfill"
@@ -118,7 +119,7 @@ def backfill(
     done = (
         work.to_channel(channel, state)
         if kind == "channel" and channel
-        else work.to_table(target, table_format)
+        else work.to_table(target, table_format, table)
     )
     if as_json:
         emit_json({"valid": done.valid, "quarantined": done.quarantined})

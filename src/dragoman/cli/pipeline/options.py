@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dragoman.core.defaults import default_broker, default_registry
-from dragoman.core.errors import ConfigurationError, ExtraMissing, NotFound
+from dragoman.core.errors import ExtraMissing
+
+if TYPE_CHECKING:
+    from dragoman.pipeline.kept import KeptTable
 
 BrokerUrl = Annotated[str, typer.Option("--broker", metavar="URL", help="The broker; embedded by default.")]
 RegistryUrl = Annotated[
@@ -31,7 +35,7 @@ def spark_session(master: str) -> Any:
     return session(master or None)
 
 
-def source_options(channel: str, broker: str, registry: str) -> Any:
+def source_options(channel: str, broker: str, registry: str, more: Iterable[tuple[str, str]] = ()) -> Any:
     from dragoman.pipeline.options import parse_options
 
     return parse_options(
@@ -39,19 +43,13 @@ def source_options(channel: str, broker: str, registry: str) -> Any:
             "channel": channel,
             "broker": broker or default_broker(),
             "registry": registry or default_registry(),
+            **dict(more),
         }
     )
 
 
-def one_flow(to: Path, table: str) -> tuple[Any, Any, str]:
-    """State, flow and table format of the table that is meant."""
-    from dragoman.pipeline.running import Pipeline
+def kept(to: Path, table: str) -> KeptTable:
+    """The table that is meant."""
+    from dragoman.pipeline.kept import kept_table
 
-    found = Pipeline.flows_below(str(to))
-    chosen = [each for each in found if table in ("", each[1].table_name)]
-    names = ", ".join(each[1].table_name for each in found) or "none"
-    if not chosen:
-        raise NotFound("No pipeline has written such a table here.", folder=to, next=f"Tables: {names}.")
-    if len(chosen) > 1:
-        raise ConfigurationError("There are several tables.", next=f"Name one with --table: {names}.")
-    return chosen[0]
+    return kept_table(str(to), table)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,13 +13,12 @@ from dragoman.cli.pipeline.options import (
     RegistryUrl,
     TableName,
     Target,
-    one_flow,
+    kept,
     source_options,
 )
 
 if TYPE_CHECKING:
     from dragoman.pipeline.quarantined import Which
-    from dragoman.pipeline.tables import Table
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -37,13 +37,6 @@ def _which(
     return Which(code, channel, partition, offset, schema_id)
 
 
-def _tables(table_format: str, to: Any, flow: Any) -> tuple[Table, Table]:
-    from dragoman.pipeline.tables import open_table
-
-    name = flow.table_name
-    return open_table(table_format, str(to), name), open_table(table_format, str(to), f"{name}_quarantine")
-
-
 @app.command("list")
 def list_entries(
     to: Target,
@@ -59,8 +52,7 @@ def list_entries(
     """List what is in quarantine, with the reasons."""
     from dragoman.pipeline.quarantined import entries
 
-    _, flow, table_format = one_flow(to, table)
-    _, quarantine = _tables(table_format, to, flow)
+    quarantine = kept(to, table).quarantine
     columns = ("channel", "partition", "offset", "code", "path", "reason", "time")
     rows = entries(quarantine, _which(code, channel, partition, offset, schema_id)).slice(0, limit)
     found = [tuple(row[column] for column in columns) for row in rows.select(list(columns)).to_pylist()]
@@ -79,8 +71,7 @@ def show(
     """Show one message whole, its frame in hexadecimal."""
     from dragoman.pipeline.quarantined import entries
 
-    _, flow, table_format = one_flow(to, table)
-    _, quarantine = _tables(table_format, to, flow)
+    quarantine = kept(to, table).quarantine
     rows = entries(quarantine, _which("", channel, partition, offset, None)).to_pylist()
     if not rows:
         answer_no("There is no such message in quarantine.")
@@ -107,15 +98,19 @@ def retry(
     """Decode them again, and move what passes into the table."""
     from dragoman.pipeline.quarantined import Retry
 
-    state, flow, table_format = one_flow(to, table)
-    kept, quarantine = _tables(table_format, to, flow)
-    with state.held():
-        work = Retry(flow, kept, quarantine, state, source_options(flow.channel, broker, registry))
-        done = work.run(_which(code, channel, partition, offset, schema_id))
+    found = kept(to, table)
+    which = _which(code, channel, partition, offset, schema_id)
+    moved = left = 0
+    with found.held():
+        for flow, state in zip(found.flows, found.states, strict=True):
+            options = source_options(flow.channel, broker, registry, flow.options)
+            work = Retry(flow, found.table, found.quarantine, state, options)
+            done = work.run(replace(which, pipeline=state.home.name))
+            moved, left = moved + done.moved, left + done.left
     if as_json:
-        emit_json({"moved": done.moved, "left": done.left})
+        emit_json({"moved": moved, "left": left})
     else:
-        say(f"{done.moved} messages moved into {flow.table_name}, {done.left} stay in quarantine.")
+        say(f"{moved} messages moved into {found.name}, {left} stay in quarantine.")
 
 
 @app.command()
@@ -137,10 +132,9 @@ def discard(
     which = _which(code, channel, partition, offset, schema_id)
     if which == Which() and not everything:
         raise ConfigurationError("Which ones?", next="Give a filter such as --code, or --all.")
-    state, flow, table_format = one_flow(to, table)
-    _, quarantine = _tables(table_format, to, flow)
-    with state.held():
-        count = discard(quarantine, which)
+    found = kept(to, table)
+    with found.held():
+        count = discard(found.quarantine, which)
     if as_json:
         emit_json({"discarded": count})
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from dragoman.cli.output import Json, emit_json, emit_table, say
-from dragoman.cli.pipeline.options import TableName, Target, one_flow
+from dragoman.cli.pipeline.options import TableName, Target, kept
 
 
 def vacuum(
@@ -19,16 +20,19 @@ def vacuum(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: bool = Json,
 ) -> None:
-    """Remove files that no table refers to."""
-    from dragoman.pipeline.tables import open_table
+    """Remove files that no table refers to, and the tables' history that is older.
+
+    With less than an hour, no pipeline may be running: what it writes just now looks like left over.
+    """
     from dragoman.pipeline.vacuum import vacuum
 
-    state, flow, table_format = one_flow(to, table)
-    removed = [
-        path
-        for name in (flow.table_name, f"{flow.table_name}_quarantine")
-        for path in vacuum(open_table(table_format, str(to), name), state, older_than * 3600, dry_run=dry_run)
-    ]
+    found = kept(to, table)
+    with found.held() if older_than < 1 else nullcontext():
+        removed = [
+            path
+            for each in (found.table, found.quarantine)
+            for path in vacuum(each, found.states, older_than * 3600, dry_run=dry_run)
+        ]
     if as_json:
         emit_json({"files": [str(path) for path in removed], "removed": not dry_run})
     else:
@@ -36,12 +40,10 @@ def vacuum(
 
 
 def compact(to: Target, table: TableName = "", as_json: bool = Json) -> None:
-    """Join small files into larger ones."""
-    from dragoman.pipeline.tables import open_table
-
-    state, flow, table_format = one_flow(to, table)
-    with state.held():
-        count = open_table(table_format, str(to), flow.table_name).compact()
+    """Join small files into larger ones, in the table and in its quarantine."""
+    found = kept(to, table)
+    with found.held():
+        count = sum(each.compact() for each in (found.table, found.quarantine))
     if as_json:
         emit_json({"joined": count})
     else:
