@@ -79,6 +79,19 @@ def test_a_broken_constraint_is_told_and_ends_the_transaction(database: Database
     assert names(database) == ["one"]
 
 
+def test_a_broken_constraint_is_told_to_a_later_question_and_the_database_goes_on(
+    database: Database,
+) -> None:
+    with pytest.raises(UniqueViolation), database.transaction() as tx:
+        tx.execute("INSERT INTO probe (name) VALUES (?)", ("one",))
+        tx.execute("INSERT INTO probe (name) VALUES (?)", ("one",))
+        tx.execute("SELECT name FROM probe")
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO probe (name) VALUES (?)", ("two",))
+        assert tx.changed == 1
+    assert names(database) == ["two"]
+
+
 def test_many_threads_may_write_at_once(database: Database) -> None:
     with database.transaction() as tx:
         tx.execute("CREATE TABLE IF NOT EXISTS probe_count (n BIGINT)")
@@ -173,13 +186,17 @@ def test_a_killed_and_restarted_mariadb_is_found_again(mariadb_server: Mariadb) 
 def _survive_a_restart(server: Postgres | Mariadb) -> None:
     database = opened(server.url)
     with database.transaction() as tx:
-        tx.execute("SELECT 1")
-    server.kill()
+        tx.execute("DROP TABLE IF EXISTS survivors")
+        tx.execute("CREATE TABLE survivors (n BIGINT)")
     try:
+        with pytest.raises(RegistryUnavailable), database.transaction() as tx:
+            tx.execute("INSERT INTO survivors VALUES (1)")
+            server.kill()
         with pytest.raises(RegistryUnavailable), database.transaction():
             pass
     finally:
         server.restart()
     with database.transaction() as tx:
-        assert list(tx.execute("SELECT 1")) == [(1,)]
+        assert list(tx.execute("SELECT n FROM survivors")) == []
+        tx.execute("DROP TABLE survivors")
     database.close()

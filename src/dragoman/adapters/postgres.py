@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, LiteralString
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -28,19 +28,29 @@ Connection = psycopg.Connection[Row]
 
 
 class PostgresTransaction:
-    """One transaction on one connection."""
+    """One transaction on one connection.
 
-    def __init__(self, connection: Connection) -> None:
+    Writes travel through a pipeline: a statement that gives no rows is not waited for. If it fails, the next
+    one that is waited for says so, at the latest the commit.
+    """
+
+    def __init__(self, connection: Connection, pipeline: psycopg.Pipeline | None = None) -> None:
         self._connection = connection
-        self.changed = 0
+        self._pipeline = pipeline
+        self._last: psycopg.Cursor[Row] | None = None
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Row]:
-        cursor = self._connection.execute(_placed(sql), parameters or None)
-        self.changed = max(cursor.rowcount, 0)
-        return cursor.fetchall() if cursor.description else ()
+        self._last = self._connection.execute(_placed(sql), parameters or None)
+        return self._last.fetchall() if _gives_rows(sql) else ()
 
     def insert_id(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         return int(self.execute(sql + " RETURNING id", parameters)[0][0])
+
+    @property
+    def changed(self) -> int:
+        if self._pipeline is not None:
+            self._pipeline.sync()
+        return max(self._last.rowcount, 0) if self._last else 0
 
 
 class PostgresDatabase:
@@ -61,8 +71,9 @@ class PostgresDatabase:
         with self._room, _translated(self.url):
             connection = self._begin(_WRITE if write else _READ)
             try:
-                yield PostgresTransaction(connection)
-                connection.execute("COMMIT")
+                with connection.pipeline() if write else nullcontext() as pipeline:
+                    yield PostgresTransaction(connection, pipeline)
+                    connection.execute("COMMIT")
             except BaseException:
                 _abandon(connection)
                 raise
@@ -105,6 +116,11 @@ def _abandon(connection: Connection) -> None:
         connection.execute("ROLLBACK")
     except psycopg.Error:
         connection.close()
+
+
+@lru_cache(maxsize=1024)
+def _gives_rows(sql: str) -> bool:
+    return sql.lstrip().startswith(("SELECT", "WITH", "VALUES")) or " RETURNING " in sql
 
 
 @lru_cache(maxsize=1024)

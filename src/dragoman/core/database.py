@@ -14,7 +14,10 @@ Row = tuple[Any, ...]
 
 class Transaction(Protocol):
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Sequence[Row]:
-        """Run one statement with ``?`` placeholders; the rows it gives, none for a write."""
+        """Run one statement with ``?`` placeholders; the rows it gives, none for a write.
+
+        That a write failed may be told by a later call, at the latest by the commit.
+        """
 
     def insert_id(self, sql: str, parameters: Sequence[Any] = ()) -> int:
         """Run an INSERT into a table with an identity column ``id``; the number it was given."""

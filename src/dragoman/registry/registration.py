@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from dragoman.core.database import Transaction
-from dragoman.core.errors import InvalidSchema
+from dragoman.core.errors import InvalidSchema, SchemaError
 from dragoman.registry import refusals
 from dragoman.registry.checking import judge, refusal
 from dragoman.registry.lookup import with_content
@@ -42,6 +43,9 @@ def already_there(tx: Transaction, parser: Parser, asked: Registration) -> Store
         return None
     latest = contracts.latest(tx, asked.name)
     if latest is None:
+        # Who writes it will do so under a lock, and then finds it parsed.
+        with suppress(SchemaError):
+            parser.parse(tx, asked.draft.type, asked.draft.text, asked.draft.references, asked.name.context)
         return None
     standing = Standing(*settings.in_force(tx, asked.name), latest)
     if standing.mode.importing:
@@ -60,12 +64,12 @@ def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVers
     found = _find(tx, name, proposal, standing)
     if found is not None:
         return found
-    next_version = contracts.next_version(tx, name)
-    if asked.draft.version is not None and asked.draft.version != next_version:
+    place = schemas.place(tx, name, proposal.schema.type, proposal.schema.guid)
+    if asked.draft.version not in (None, place.next_version):
         raise InvalidSchema("Version is not one more than previous version")
     if standing.latest is not None and not asked.force:
         _check_compatible(tx, parser, name, proposal, standing)
-    return _store(tx, asked, proposal, next_version)
+    return _store(tx, asked, proposal.schema, place)
 
 
 def _standing(tx: Transaction, name: ContractName) -> Standing:
@@ -105,11 +109,10 @@ def _check_compatible(
         raise refusal(name, verdict, old, chosen)
 
 
-def _store(tx: Transaction, asked: Registration, proposal: Proposal, number: int) -> StoredVersion:
-    name, schema = asked.name, proposal.schema
-    known = schemas.by_content(tx, name.context, schema.type, schema.guid)
+def _store(tx: Transaction, asked: Registration, schema: StoredSchema, place: schemas.Place) -> StoredVersion:
+    name, number, known = asked.name, place.next_version, place.known
     if known is None:
-        known = replace(schema, id=schemas.next_id(tx, name.context))
+        known = replace(schema, id=place.next_id)
         schemas.insert(tx, known)
     contracts.insert(tx, name, number, known.id, asked.author)
     history.record(tx, asked.author, "register", name, number, {"id": known.id, "type": known.type})

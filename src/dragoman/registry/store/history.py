@@ -30,8 +30,8 @@ def record(
     name: ContractName,
     version: int | None = None,
     detail: Json | None = None,
-) -> int:
-    return tx.insert_id(
+) -> None:
+    tx.execute(
         "INSERT INTO registry_history (happened, author, action, context, contract, version, detail)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (time.time(), author[:255], action, *name, version, json.dumps(detail or {})),

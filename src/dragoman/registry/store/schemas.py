@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from dragoman.core.database import Row, Transaction
 from dragoman.core.schema import Reference
@@ -14,6 +15,7 @@ from dragoman.registry.model import Json, StoredSchema
 from dragoman.registry.name import ContractName, parse_name
 
 COLUMNS = "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set, s.fingerprint"
+_GREATEST_ID = "(SELECT id FROM registry_schemas WHERE context = ? ORDER BY id DESC LIMIT 1)"
 
 
 def from_row(row: Row) -> StoredSchema:
@@ -50,6 +52,34 @@ def by_content(tx: Transaction, context: str, type: str, guid: str) -> StoredSch
     return from_row(rows[0]) if rows else None
 
 
+class Place(NamedTuple):
+    """Where a schema would go in a contract."""
+
+    known: StoredSchema | None
+    """The context's schema with this content."""
+    next_id: int
+    next_version: int
+
+
+def place(tx: Transaction, name: ContractName, type: str, guid: str) -> Place:
+    """All that numbers depend on, in one question, under the context's lock.
+
+    A planner that knows nothing of a young table yet would read the whole context, if it could, for the
+    greatest id and for the content. ``LIMIT`` and ``COALESCE`` leave it the right index only.
+    """
+    rows = tx.execute(
+        f"SELECT c.next_id, {_GREATEST_ID},"
+        " (SELECT next_version FROM registry_contracts WHERE context = ? AND name = ?),"
+        f" (SELECT MAX(version) FROM registry_versions WHERE context = ? AND contract = ?), {COLUMNS}"
+        " FROM registry_contexts c LEFT JOIN registry_schemas s"
+        " ON s.guid = ? AND s.type = ? AND COALESCE(s.context, '') = c.name WHERE c.name = ?",
+        (name.context, *name, *name, guid, type, name.context),
+    )
+    next_id, greatest_id, next_version, greatest_version, *schema = rows[0]
+    known = None if schema[0] is None else from_row(tuple(schema))
+    return Place(known, _above(next_id, greatest_id), _above(next_version or 1, greatest_version))
+
+
 def lock_context(tx: Transaction, context: str) -> None:
     """Let no other node write to this context until the transaction ends."""
     tx.execute("UPDATE registry_contexts SET next_id = next_id WHERE name = ?", (context,))
@@ -62,12 +92,13 @@ def next_id(tx: Transaction, context: str) -> int:
 
     One above the greatest there is, or, if that is more, above those that are gone.
     """
-    rows = tx.execute(
-        "SELECT next_id, (SELECT MAX(id) FROM registry_schemas WHERE context = ?)"
-        " FROM registry_contexts WHERE name = ?",
-        (context, context),
-    )
-    floor, greatest = rows[0]
+    sql = f"SELECT next_id, {_GREATEST_ID} FROM registry_contexts WHERE name = ?"
+    rows = tx.execute(sql, (context, context))
+    return _above(*rows[0])
+
+
+def _above(floor: int, greatest: int | None) -> int:
+    """One above the greatest number there is, or, if that is more, above those that are gone."""
     return max(int(floor), int(greatest or 0) + 1)
 
 

@@ -101,8 +101,9 @@ def clear_within(tx: Transaction, context: str) -> None:
 def _rows(tx: Transaction, name: ContractName) -> _Rows:
     wanted = scopes(name)
     rows = tx.execute(
-        "SELECT context, contract, settings, mode FROM registry_settings WHERE contract IN ('', ?)",
-        (name.contract,),
+        "SELECT context, contract, settings, mode FROM registry_settings"
+        " WHERE context IN (?, ?, ?) AND contract IN ('', ?)",
+        (name.context, DEFAULT_CONTEXT, GLOBAL_CONTEXT, name.contract),
     )
     found = {ContractName(row[0], row[1]): (row[2], row[3]) for row in rows}
     return [(scope, found[scope]) for scope in wanted if scope in found]

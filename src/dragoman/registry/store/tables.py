@@ -41,14 +41,13 @@ STEPS: Sequence[Sequence[str]] = (
             context {key} NOT NULL, id BIGINT NOT NULL, guid {key} NOT NULL, type {key} NOT NULL,
             body {text} NOT NULL, refs {text} NOT NULL, metadata {text}, rule_set {text},
             fingerprint {key}, created {real} NOT NULL,
-            PRIMARY KEY (context, id), UNIQUE (context, guid, type))""",
-        "CREATE INDEX registry_schemas_guid ON registry_schemas (guid)",
+            PRIMARY KEY (context, id), UNIQUE (guid, type, context))""",
         """CREATE TABLE IF NOT EXISTS registry_references (
             context {key} NOT NULL, schema_id BIGINT NOT NULL,
             target_context {key} NOT NULL, target_contract {key} NOT NULL, target_version BIGINT NOT NULL)""",
         """CREATE INDEX registry_references_target
             ON registry_references (target_contract, target_version, target_context)""",
-        "CREATE INDEX registry_references_schema ON registry_references (context, schema_id)",
+        "CREATE INDEX registry_references_schema ON registry_references (schema_id, context)",
         """CREATE TABLE IF NOT EXISTS registry_contracts (
             context {key} NOT NULL, name {key} NOT NULL, next_version BIGINT NOT NULL,
             PRIMARY KEY (context, name))""",
@@ -56,7 +55,7 @@ STEPS: Sequence[Sequence[str]] = (
             context {key} NOT NULL, contract {key} NOT NULL, version BIGINT NOT NULL,
             schema_id BIGINT NOT NULL, live_schema BIGINT, created {real} NOT NULL, author {key} NOT NULL,
             PRIMARY KEY (context, contract, version), UNIQUE (context, contract, live_schema))""",
-        "CREATE INDEX registry_versions_schema ON registry_versions (context, schema_id)",
+        "CREATE INDEX registry_versions_schema ON registry_versions (schema_id, context)",
         """CREATE TABLE IF NOT EXISTS registry_settings (
             context {key} NOT NULL, contract {key} NOT NULL, settings {text}, mode {key},
             PRIMARY KEY (context, contract))""",
@@ -76,6 +75,9 @@ STEPS: Sequence[Sequence[str]] = (
 )
 """Each step is one version of the shape, counted from 1."""
 
+# Only primary keys begin with the context: any other index that does could be taken for a question about one
+# contract by a planner that knows nothing of a young table yet, and then the whole context is read.
+#
 # ``next_id`` and ``next_version`` remember numbers whose rows are gone; the others count by themselves.
 # ``live_schema`` repeats ``schema_id`` while the version is not deleted. Its unique constraint allows one
 # live version per schema and any number of deleted ones, in every dialect.
