@@ -40,7 +40,7 @@ format: setup
 	@$(BIN)/ruff format .
 
 bench: setup java
-	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 docs: setup
 	@$(BIN)/mkdocs build --strict
