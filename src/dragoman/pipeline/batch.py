@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.plan import ReadPlan, open_log
-from dragoman.pipeline.ranges import bound_offsets, kept_offsets, ranges_between, refuse_lost, split
+from dragoman.pipeline.ranges import bound_offsets, grouped, kept_offsets, ranges_between, refuse_lost, split
 from dragoman.pipeline.reading import Range, RangeReader
 from dragoman.pipeline.types import arrow_schema
 from dragoman.pipeline.waiting import patiently
@@ -18,11 +18,15 @@ WAIT_SECONDS = 30.0
 
 
 class RangePartition(InputPartition):
-    """One task: a range of one partition, ``None`` if there is nothing at all to read."""
+    """One task: ranges of partitions, none at all if there is nothing to read."""
 
-    def __init__(self, range: Range | None) -> None:
-        super().__init__(range)
-        self.range = range
+    def __init__(self, ranges: tuple[Range, ...]) -> None:
+        super().__init__(ranges)
+        self.ranges = ranges
+
+    def read_by(self, reader: RangeReader) -> Iterator[Any]:
+        for each in self.ranges:
+            yield from reader.batches(each)
 
 
 class ChannelReader(DataSourceReader):
@@ -40,7 +44,7 @@ class ChannelReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Called once, on the driver: what is appended later is not seen."""
         ranges = patiently(self._ranges, self._seconds)
-        return [RangePartition(each) for each in ranges] or [RangePartition(None)]
+        return [RangePartition(each) for each in grouped(ranges)] or [RangePartition(())]
 
     def _ranges(self) -> list[Range]:
         options = self._plan.options
@@ -52,11 +56,9 @@ class ChannelReader(DataSourceReader):
             for partition, (_, high) in inner.items():
                 end[channel][str(partition)] = min(end[channel][str(partition)], high)
         ranges = ranges_between(start, end)
-        refuse_lost(ranges, kept, options)
+        refuse_lost(ranges, kept, start, options)
         return split(ranges, options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        if partition.range is None:
-            return iter(())
-        return RangeReader(self._plan, self._schema, self._seconds).batches(partition.range)
+        return partition.read_by(RangeReader(self._plan, self._schema, self._seconds))

@@ -7,7 +7,7 @@ are strings, in order.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -87,24 +87,30 @@ def in_order(offsets: Mapping[str, Mapping[str, int]]) -> Offsets:
     }
 
 
-def bound_offset(
-    log: LogReader, bound: Bound, channel: str, partition: int, kept: tuple[int, int], fallback: int
-) -> int:
-    """The offset that a bound means in one partition; ``kept`` is its first offset and its end.
+def bounds_by_partition(
+    log: LogReader, bound: Bound, fallback: Literal["earliest", "latest"]
+) -> Callable[[str, int, tuple[int, int]], int]:
+    """How to find the offset that a bound means, from a channel, a partition, its first offset and its end.
 
-    ``fallback`` is taken for a partition that a bound by partitions does not name.
+    ``fallback`` is taken for partitions that a bound by partitions does not name.
     """
-    low, high = kept
-    if bound == "earliest":
-        return low
-    if bound == "latest":
-        return high
-    if isinstance(bound, Moment):
-        return log.offset_at(channel, partition, bound.timestamp)
-    assert isinstance(bound, PerPartition)
-    named = dict(bound.offsets)
-    offset = dict(named.get(channel, named.get("", ()))).get(str(partition), fallback)
-    return {-2: low, -1: high}.get(offset, offset)
+    named = _by_place(bound) if isinstance(bound, PerPartition) else {}
+    plain = fallback if isinstance(bound, PerPartition) else bound
+
+    def find(channel: str, partition: int, kept: tuple[int, int]) -> int:
+        if isinstance(plain, Moment):
+            return log.offset_at(channel, partition, plain.timestamp)
+        low, high = kept
+        place = str(partition)
+        usual = low if plain == "earliest" else high
+        offset = named.get((channel, place), named.get(("", place), usual))
+        return {-2: low, -1: high}.get(offset, offset)
+
+    return find
+
+
+def _by_place(bound: PerPartition) -> dict[tuple[str, str], int]:
+    return {(channel, partition): offset for channel, inner in bound.offsets for partition, offset in inner}
 
 
 def limited(start: Offsets, end: Offsets, rows: int) -> Offsets:

@@ -51,12 +51,20 @@ class ReadPlan:
 
 def make_plan(options: SourceOptions, seconds: float) -> ReadPlan:
     """Look up channels and the contract's version. The version is fixed from here on."""
-    channels = patiently(lambda: channels_of(open_log(options.broker), options.channel), seconds)
+    channels = patiently(lambda: _existing(open_log(options.broker), options.channel), seconds)
     contracts = tuple((each, options.contract or Naming.CHANNEL.for_value(each, "")) for each in channels)
     reader = None
     if options.mode != "raw" and options.version != "writer":
         reader = patiently(lambda: _reader(options, contracts), seconds)
     return ReadPlan(options, reader, contracts)
+
+
+def _existing(log: LogReader, given: str) -> list[str]:
+    """The channels. Raises ``ChannelNotFound`` for one that is not there."""
+    names = channels_of(log, given)
+    for name in names:
+        log.partitions(name)
+    return names
 
 
 def _reader(options: SourceOptions, contracts: tuple[tuple[str, str], ...]) -> ReaderVersion:

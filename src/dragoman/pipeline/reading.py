@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dragoman.client.headers import EXPIRES_AT
-from dragoman.core.errors import DecodeError
+from dragoman.core.errors import BrokerError, DecodeError
 from dragoman.pipeline.arrow import Decoded, Reason, Rejection
 from dragoman.pipeline.arrow.arrays import offsets_of
 from dragoman.pipeline.arrow.frames import headers_of
@@ -65,8 +65,20 @@ class RangeReader:
             if found.count:
                 yield columns_of(found)
             if found.next_offset <= at:
+                self._refuse_missing(range, at)
                 return
             at = found.next_offset
+
+    def _refuse_missing(self, range: Range, at: int) -> None:
+        """The log says that there is nothing more, though there was when the range was planned."""
+        if self._plan.options.fail_on_data_loss:
+            raise BrokerError(
+                f"The messages from {at} to {range.end - 1} are not there any more.",
+                code="broker.data-loss",
+                next="Set failOnDataLoss to false to go on without them.",
+                channel=range.channel,
+                partition=range.partition,
+            )
 
     def _read(self, range: Range, at: int) -> Any:
         return open_log(self._plan.options.broker).read(range.channel, range.partition, at, range.end)

@@ -17,7 +17,15 @@ from dragoman.core.errors import BrokerUnavailable
 from dragoman.pipeline.batch import RangePartition
 from dragoman.pipeline.offsets import Offsets, in_order, limited
 from dragoman.pipeline.plan import ReadPlan, channels_of, open_log
-from dragoman.pipeline.ranges import bound_offsets, kept_offsets, ranges_between, refuse_lost, split
+from dragoman.pipeline.ranges import (
+    bound_offsets,
+    grouped,
+    kept_offsets,
+    ranges_between,
+    refuse_lost,
+    refuse_shrunk,
+    split,
+)
 from dragoman.pipeline.reading import RangeReader
 from dragoman.pipeline.types import arrow_schema
 from dragoman.pipeline.waiting import patiently
@@ -50,6 +58,8 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = self._ends() if self._target is None else self._target
         except BrokerUnavailable:
             return in_order(start)
+        if self._plan.options.ending_offsets is None:
+            refuse_shrunk(start, end, self._plan.options)
         end = _not_before(start, end)
         return limited(start, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
 
@@ -69,12 +79,12 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         ranges = ranges_between(start, end)
         kept = patiently(self._kept, self._seconds)
-        refuse_lost(ranges, kept, self._plan.options)
-        return [RangePartition(each) for each in split(ranges, self._plan.options.min_partitions)]
+        refuse_lost(ranges, kept, start, self._plan.options)
+        return [RangePartition(each) for each in grouped(split(ranges, self._plan.options.min_partitions))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        assert isinstance(partition, RangePartition) and partition.range is not None
-        return RangeReader(self._plan, self._schema, self._seconds).batches(partition.range)
+        assert isinstance(partition, RangePartition)
+        return partition.read_by(RangeReader(self._plan, self._schema, self._seconds))
 
     def _channels(self) -> list[str]:
         """A pattern finds channels that are made while the query runs."""

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from tests.pipeline.source.channels import V1, V2, V3, Place, loan, loans, payload
 
-from dragoman.core.errors import BrokerError, ConfigurationError, DecodeError
+from dragoman.core.errors import BrokerError, ChannelNotFound, ConfigurationError, DecodeError
 from dragoman.core.message import Message
+from dragoman.pipeline import batch, plan, stream
+from dragoman.pipeline.batch import RangePartition
 from dragoman.pipeline.options import parse_options
-from dragoman.pipeline.ranges import refuse_lost
+from dragoman.pipeline.ranges import grouped, refuse_lost
 from dragoman.pipeline.reading import Range
 from dragoman.pipeline.source import DragomanSource
 from dragoman.schema.framing import frame
@@ -164,9 +166,92 @@ def test_messages_no_longer_kept_are_not_passed_over_in_silence(mixed: Place) ->
     kept = {"loans": {0: (3, 5)}}
     wanted = [Range("loans", 0, 1, 5)]
 
+    known = {"loans": {"0": 1}}
+
     with pytest.raises(BrokerError, match="from 1 to 2 are not kept"):
-        refuse_lost(wanted, kept, parse_options(mixed.options()))
-    refuse_lost(wanted, kept, parse_options(mixed.options(failOnDataLoss="false")))
+        refuse_lost(wanted, kept, known, parse_options(mixed.options()))
+    refuse_lost(wanted, kept, known, parse_options(mixed.options(failOnDataLoss="false")))
+    refuse_lost(wanted, kept, {"loans": {"1": 0}}, parse_options(mixed.options()))
+
+
+def test_a_channel_that_was_made_anew_is_not_waited_for_in_silence(mixed: Place) -> None:
+    source = DragomanSource(mixed.options())
+    reader = source.streamReader(source.schema())
+
+    with pytest.raises(BrokerError, match="were read up to 900, but end at 5 now"):
+        reader.latestOffset({"loans": {"0": 900, "1": 0}}, reader.getDefaultReadLimit())
+
+
+def test_messages_that_vanish_while_they_are_read_are_missed(mixed: Place) -> None:
+    source = DragomanSource(mixed.options())
+    reader = source.reader(source.schema())
+
+    with pytest.raises(BrokerError, match="from 5 to 6 are not there"):
+        list(reader.read(RangePartition((Range("loans", 0, 3, 7),))))
+
+
+def test_a_channel_that_is_not_there_is_named(mixed: Place) -> None:
+    mixed.register("ghosts-value", V1)
+
+    with pytest.raises(ChannelNotFound, match="ghosts"):
+        DragomanSource(mixed.options(channel="ghosts")).schema()
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_three_writer_versions_are_read_by_every_reader_version(mixed: Place, version: int) -> None:
+    """What Avro's rules allow becomes a row; a double is not narrowed, it is set apart."""
+    found = rows(mixed, version=version, partitions="0")
+    readable = {1: {1}, 2: {1, 2}, 3: {1, 2, 3}}[version]
+    fields = ["id", "amount", "note", "term"][: version + 1]
+
+    for row in found:
+        number, writer = row["id"], row["_meta"]["writer_version"]
+        if writer not in readable:
+            assert row["_error"]["code"] == "message.decode.incompatible" and row["_frame"] is not None
+            continue
+        expected = {
+            "id": number,
+            "amount": number * 10,
+            "note": {1: None, 2: "y", 3: "x"}[writer],
+            "term": 36 if writer == 3 else 12,
+        }
+        assert {name: row[name] for name in fields} == {name: expected[name] for name in fields}
+    assert len(found) == 5
+    assert {row["_meta"]["contract_version"] for row in found} == {version}
+
+
+class WideLog:
+    """A broker's log of very many partitions with three messages each."""
+
+    def partitions(self, channel: str) -> dict[int, tuple[int, int]]:
+        return dict.fromkeys(range(10_000), (0, 3))
+
+
+def test_ten_thousand_partitions_are_planned(mixed: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (plan, batch, stream):
+        monkeypatch.setattr(module, "open_log", lambda broker: WideLog())
+    bounds = json.dumps({str(partition): 2 for partition in range(10_000)})
+    source = DragomanSource(mixed.options(startingOffsets=bounds, partitions="0-9999", maxRowsPerTrigger=500))
+    reader = source.streamReader(source.schema())
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    whole = DragomanSource(mixed.options(endingOffsets=bounds))
+    tasks = whole.reader(whole.schema()).partitions()
+
+    assert sum(end["loans"].values()) - sum(start["loans"].values()) == 500
+    assert len(reader.partitions(start, end)) == 500
+    assert len(tasks) <= 2_000
+    assert sum(each.end - each.start for task in tasks for each in task.ranges) == 20_000
+
+
+def test_very_many_ranges_are_read_by_few_tasks_and_none_is_missed() -> None:
+    ranges = [Range("c", number, 0, 1 + number % 7) for number in range(10_000)]
+
+    tasks = grouped(ranges)
+
+    assert len(tasks) <= 2_000
+    assert [each for task in tasks for each in task] == ranges
+    assert grouped(ranges[:3]) == [(each,) for each in ranges[:3]]
 
 
 def test_channels_can_be_a_pattern_if_they_share_a_contract(mixed: Place) -> None:
