@@ -12,6 +12,7 @@ from dragoman.registry.model import Json, Settings, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parser
 from dragoman.registry.proposal import Proposal
+from dragoman.registry.reserved import violations
 from dragoman.schema.compatibility import Numbered
 from dragoman.schema.compatibility import check as check_strategy
 
@@ -24,6 +25,24 @@ def judge(
     settings: Settings,
 ) -> Verdict:
     """The proposal beside existing versions, given in rising order, under the contract's settings."""
+    verdict = _judge_strategy(tx, parser, proposal, existing, settings)
+    if not settings.validate_fields or proposal.parsed is None:
+        return verdict
+    latest = existing[-1] if existing else None
+    reserved = violations(proposal.schema, latest.schema if latest else None)
+    if not reserved:
+        return verdict
+    number = verdict.version or (latest.version if latest else None)
+    return Verdict(False, (*verdict.reasons, *reserved), number)
+
+
+def _judge_strategy(
+    tx: Transaction,
+    parser: Parser,
+    proposal: Proposal,
+    existing: Sequence[StoredVersion],
+    settings: Settings,
+) -> Verdict:
     strategy = settings.compatibility or Compatibility.BACKWARD
     parsed = proposal.parsed
     if parsed is None or strategy is Compatibility.NONE:

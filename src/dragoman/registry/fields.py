@@ -20,6 +20,16 @@ def fields_of(type: str, text: str) -> Fields:
     return dict(_definitions(text))
 
 
+def outer_fields(type: str, text: str) -> frozenset[str]:
+    """The names of the fields of the outermost record, object, message or struct."""
+    if type in ("AVRO", "JSON"):
+        schema = json.loads(text)
+        found = schema.get("fields" if type == "AVRO" else "properties") if isinstance(schema, dict) else None
+        return frozenset(each["name"] if type == "AVRO" else each for each in found or ())
+    paths = (path.split(".") for path in fields_of(type, text))
+    return frozenset(path[1] for path in paths if len(path) == 2)
+
+
 def _avro(schema: Any, path: str) -> Iterator[tuple[str, str]]:
     """Iterative, since schemas may be nested deeply; ``path`` names the field that has this schema."""
     waiting = [(schema, path)]

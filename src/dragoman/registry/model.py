@@ -12,9 +12,11 @@ from dragoman.core.format import Policy
 from dragoman.core.schema import Reference, Schema
 from dragoman.registry.access import Grant
 from dragoman.registry.name import ContractName
+from dragoman.registry.rules import check_metadata, check_rule_set
 
 LATEST = -1
 """The version number that stands for the latest one, also in references."""
+
 
 Json = dict[str, Any]
 
@@ -47,6 +49,10 @@ class Draft:
     rule_set: Json | None = None
     id: int | None = None
     version: int | None = None
+
+    def __post_init__(self) -> None:
+        check_metadata(self.metadata)
+        check_rule_set(self.rule_set)
 
     @classmethod
     def of(cls, schema: Schema) -> Draft:

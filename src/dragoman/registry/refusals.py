@@ -192,6 +192,13 @@ def invalid_compatibility() -> ConfigurationError:
     )
 
 
+def invalid_policy() -> ConfigurationError:
+    return ConfigurationError(
+        "Invalid compatibility policy. Valid values are strict, lenient and exact",
+        code="registry.invalid.compatibility",
+    )
+
+
 def unauthenticated(what: str = "Credentials are missing or wrong.") -> Forbidden:
     return Forbidden(
         what,

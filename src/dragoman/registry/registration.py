@@ -15,6 +15,7 @@ from dragoman.registry.model import Draft, Mode, Settings, StoredSchema, StoredV
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parser
 from dragoman.registry.proposal import Proposal, completed, propose, propose_import
+from dragoman.registry.rules import check_rules
 from dragoman.registry.store import contracts, history, schemas, settings
 
 
@@ -67,7 +68,10 @@ def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVers
     place = schemas.place(tx, name, proposal.schema.type, proposal.schema.guid)
     if asked.draft.version not in (None, place.next_version):
         raise InvalidSchema("Version is not one more than previous version")
-    if standing.latest is not None and not asked.force:
+    if standing.settings.validate_rules:
+        check_rules(asked.draft.rule_set)
+        check_rules(proposal.schema.rule_set)
+    if not asked.force:
         _check_compatible(tx, parser, name, proposal, standing)
     return _store(tx, asked, proposal.schema, place)
 

@@ -18,7 +18,8 @@ from dragoman.registry.http.requests import MAX_INT, ReferenceBody
 from dragoman.registry.inlining import inlined
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.parsing import Parser
-from dragoman.registry.refusals import invalid_compatibility
+from dragoman.registry.refusals import invalid_policy
+from dragoman.registry.rules import check_metadata, check_rule_set
 
 FORMS = ("serialized", "resolved")
 """Other writings of a schema that its format may offer, asked for by ``?format=``."""
@@ -59,6 +60,7 @@ class ConfigBody(msgspec.Struct, rename="camel"):
     normalize: bool | None = None
     validate_fields: bool | None = None
     validate_rules: bool | None = None
+    validate_new_schemas: bool | None = None
     alias: str | None = None
     default_metadata: Json | None = None
     override_metadata: Json | None = None
@@ -67,6 +69,16 @@ class ConfigBody(msgspec.Struct, rename="camel"):
 
     def settings(self) -> Settings:
         level = self.compatibility or self.compatibility_level
+        for metadata in (self.default_metadata, self.override_metadata):
+            check_metadata(metadata)
+        for rule_set in (self.default_rule_set, self.override_rule_set):
+            check_rule_set(rule_set)
+        if self.validate_new_schemas is False:
+            raise ConfigurationError(
+                "New schemas are always validated.",
+                code="registry.invalid.body",
+                next="Leave validateNewSchemas out.",
+            )
         return Settings(
             compatibility_named(level) if level else None,
             policy_named(self.compatibility_policy) if self.compatibility_policy else None,
@@ -86,7 +98,7 @@ def policy_named(text: str) -> Policy:
     try:
         return Policy(text.upper())
     except ValueError:
-        raise invalid_compatibility() from None
+        raise invalid_policy() from None
 
 
 def answer(value: Any, status: int = 200) -> Response:

@@ -44,6 +44,9 @@ def run_workers(
             process.terminate()
         for process in running:
             process.join(_PATIENCE)
+            if process.is_alive():
+                log.error("a worker does not stop and is killed", extra={"pid": process.pid})
+                process.kill()
 
 
 def _work(options: ServerOptions, bound: socket.socket, form: LogForm, level: str) -> None:
