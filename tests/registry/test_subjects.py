@@ -375,6 +375,31 @@ def test_an_alias_stands_for_a_subject(api: httpx.Client) -> None:
     assert api.get("/subjects").json() == ["orders-value"]
 
 
+def test_an_alias_is_taken_back_by_an_empty_one(api: httpx.Client) -> None:
+    register(api, "orders-value", ORDER)
+    api.put("/config/orders-value", json={"alias": "elsewhere"})
+    refused(api.get("/subjects/orders-value/versions"), 40401)
+    api.put("/config/orders-value", json={"alias": ""})
+    assert api.get("/subjects/orders-value/versions").json() == [1]
+
+
+@pytest.mark.parametrize(
+    ("type", "text", "place"),
+    [
+        ("PROTOBUF", 'syntax = "proto3";\nmessage M {\n  int32 a = ;\n}', "line 3, column 13"),
+        ("THRIFT", "struct S {\n  1: i32 a,\n  1: i32 b\n}", "line 3, column 3"),
+        ("AVRO", '{"type": "record", "name": "A", "fields": [{"name": "x", "type": "B"}]}', "/fields/0/type"),
+        ("JSON", '{"type": "nonsense"}', "/type"),
+    ],
+)
+def test_what_is_wrong_with_a_schema_also_says_where(
+    api: httpx.Client, type: str, text: str, place: str
+) -> None:
+    answer = api.post("/subjects/s/versions", json={"schema": text, "schemaType": type})
+    refused(answer, 42201)
+    assert place in answer.json()["message"]
+
+
 def test_lists_come_in_pages(api: httpx.Client) -> None:
     for number in range(5):
         register(api, f"s{number}", ORDER)

@@ -135,7 +135,7 @@ class RegistryService:
             before = settings.own(tx, name) or Settings()
             after = replace(
                 change.over(before),
-                alias=change.alias or before.alias,
+                alias=before.alias if change.alias is None else change.alias,
                 attributes=change.attributes or before.attributes,
             )
             settings.set_own(tx, name, after)

@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from dragoman.core.contract import Incompatibility
-from dragoman.core.errors import DragomanError, IncompatibleSchema
+from dragoman.core.errors import DragomanError, IncompatibleSchema, InvalidSchema
 from dragoman.registry.refusals import status_of
 
 JSON = "application/json"
@@ -48,7 +48,12 @@ def subject_error(error: DragomanError, *, short_conflict_code: bool = False) ->
     status, number = status_of(error.code)
     if number == 40901 and short_conflict_code:
         number = 409
-    return json_answer({"error_code": number, "message": error.what}, status, SUBJECT_JSON)
+    return json_answer({"error_code": number, "message": sentence(error)}, status, SUBJECT_JSON)
+
+
+def sentence(error: DragomanError) -> str:
+    """For answers with room for nothing else: what is wrong with a schema also says where."""
+    return str(error) if isinstance(error, InvalidSchema) else error.what
 
 
 def reasons_value(reasons: Sequence[Incompatibility]) -> list[dict[str, Any]]:

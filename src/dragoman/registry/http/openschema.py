@@ -13,7 +13,7 @@ from dragoman.core.database import Transaction
 from dragoman.core.errors import DragomanError
 from dragoman.registry import lookup
 from dragoman.registry.access import Role
-from dragoman.registry.http.answers import json_answer
+from dragoman.registry.http.answers import json_answer, sentence
 from dragoman.registry.http.contracts import compatibility_named, service_of, visible_schema
 from dragoman.registry.http.requests import (
     context_of,
@@ -77,7 +77,7 @@ class ConfigBody(msgspec.Struct):
 def openschema_error(error: DragomanError) -> Response:
     status, code = status_of(error.code)
     code = code if code in _CODES else {404: 40401, 409: 40901, 422: 42201}.get(status, code)
-    return answer({"errorCode": code, "errorMessage": error.what}, status)
+    return answer({"errorCode": code, "errorMessage": sentence(error)}, status)
 
 
 def answer(value: Any, status: int = 200) -> Response:

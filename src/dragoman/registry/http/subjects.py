@@ -9,10 +9,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dragoman.core.database import Transaction
-from dragoman.core.errors import DragomanError, InvalidSchema
+from dragoman.core.errors import InvalidSchema
 from dragoman.registry import lookup, refusals
 from dragoman.registry.access import Role
-from dragoman.registry.http.answers import SUBJECT_JSON, text_answer
+from dragoman.registry.http.answers import SUBJECT_JSON, sentence, text_answer
 from dragoman.registry.http.contracts import service_of
 from dragoman.registry.http.requests import (
     context_of,
@@ -211,15 +211,11 @@ async def _check(request: Request, number: int | None) -> Response:
     except InvalidSchema as error:
         if not verbose:
             raise
-        return answer({"is_compatible": False, "messages": [_sentence(error)]})
+        return answer({"is_compatible": False, "messages": [sentence(error)]})
     value: dict[str, Any] = {"is_compatible": verdict.compatible}
     if verbose:
         value["messages"] = reasons
     return answer(value)
-
-
-def _sentence(error: DragomanError) -> str:
-    return str(error)
 
 
 ROUTES = [
