@@ -14,7 +14,7 @@ from dragoman.core.errors import DragomanError
 from dragoman.pipeline.arrow import Audit, Decoder, SchemaText
 from dragoman.pipeline.arrow.formats import column_format
 from dragoman.pipeline.installing import install
-from dragoman.pipeline.options import RegistryAccess, SourceOptions
+from dragoman.pipeline.options import RegistryAccess, SourceOptions, registry_options
 from dragoman.pipeline.profile import Profile
 from dragoman.pipeline.schemas import schemas
 
@@ -44,7 +44,7 @@ def audit_channel(spark: Any, options: SourceOptions, contract: str, candidate: 
     access = options.registry
     frames = (
         spark.read.format("dragoman")
-        .options(broker=options.broker, channel=options.channel, mode="raw", registry=access.url)
+        .options(broker=options.broker, channel=options.channel, mode="raw", **registry_options(access))
         .load()
         .select("frame", "_meta.partition", "_meta.offset")
     )

@@ -16,6 +16,7 @@ from dragoman.pipeline.events import Progress, read_events
 from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
 from dragoman.pipeline.running import Flow, Pipeline
+from dragoman.pipeline.state import State
 from dragoman.registry import connect
 from dragoman.schema.naming import Naming
 
@@ -76,7 +77,8 @@ class Backfill:
         }
         if self.end != "latest":
             options["endingOffsets"] = self.end
-        frame = self.spark.readStream.format("dragoman").options(**options).load()
+        with spark_faults():
+            frame = self.spark.readStream.format("dragoman").options(**options).load()
         columns = [name for name in frame.columns if name not in ("_meta", "_error", "_frame")]
         counts = [0, 0]
 
@@ -92,7 +94,7 @@ class Backfill:
             counts[1] += rejected.count()
             batch.unpersist()
 
-        with spark_faults():
+        with State(folder).held(), spark_faults():
             query = (
                 frame.writeStream.foreachBatch(publish)
                 .option("checkpointLocation", str(folder / "checkpoint"))

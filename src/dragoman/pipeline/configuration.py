@@ -74,6 +74,7 @@ _KINDS: dict[str, type] = {
     "partition_by": list,
     "options": dict,
     "max_rows_per_trigger": int,
+    "compact_every": int,
 }
 
 

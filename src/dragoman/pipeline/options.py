@@ -119,6 +119,11 @@ def take_registry(values: dict[str, str]) -> RegistryAccess:
     return RegistryAccess(**found)
 
 
+def registry_options(access: RegistryAccess) -> dict[str, str]:
+    """The options that ``take_registry`` reads it from; what is not set is left out."""
+    return {name: value for name, field in _REGISTRY.items() if (value := getattr(access, field))}
+
+
 def located(url: str) -> str:
     """A URL of a file or folder here, made absolute: workers may run elsewhere in the file system."""
     scheme, separator, rest = url.partition("://")

@@ -85,6 +85,7 @@ class Retry:
             rows = rows.filter(pc.not_equal(rows["code"], str(Reason.EXPIRED)))
         if not rows.num_rows:
             return Retried(0, 0)
+        schemas(self.options.registry).forget_unknown()
         passed = self._decode(rows.combine_chunks().to_batches()[0])
         moved = passed.num_rows
         if moved:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
-from dragoman.core.errors import ConfigurationError, Conflict
+from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
 from dragoman.pipeline.events import Progress, Totals, progress_of
 from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
@@ -44,6 +44,8 @@ class Flow:
     partition_by: tuple[str, ...] = ()
     starting_offsets: str = "earliest"
     max_rows_per_trigger: int | None = None
+    compact_every: int = 100
+    """Small files are joined after so many batches; never for 0, and never in plain Parquet."""
     options: tuple[tuple[str, str], ...] = ()
     """Further options of the source, as they are."""
 
@@ -162,6 +164,11 @@ class Pipeline:
         return progress_of(totals, name, query)
 
     def _source(self, flow: Flow) -> Any:
+        taken = sorted({name.lower() for name, _ in flow.options} & {"mode", "includemeta"})
+        if taken:
+            raise ConfigurationError(
+                f"A pipeline chooses {', '.join(taken)} by itself.", next="Leave it out of the options."
+            )
         options = {
             "broker": self.broker,
             "registry": self.registry,
@@ -184,6 +191,10 @@ class Pipeline:
 
     def _plan(self, flow: Flow, frame: Any) -> SinkPlan:
         table, quarantine = self.table(flow), self.quarantine(flow)
+        if flow.merge_by and not table.replaces_rows:
+            raise Unsupported(
+                "A plain Parquet table cannot replace rows.", next="Use --table-format delta or iceberg."
+            )
         columns = [name for name in frame.columns if name not in ("_error", "_frame")]
         merge_by = merge_columns(flow, columns)
         _require(columns, (*merge_by, *flow.partition_by), flow)
@@ -200,6 +211,7 @@ class Pipeline:
             place_in(table, layout, flow.partition_by, merging=bool(merge_by)),
             place_in(quarantine, kept),
             merge_by,
+            flow.compact_every if table.replaces_rows else 0,
         )
 
     def _refuse_other_table(self, flow: Flow) -> None:

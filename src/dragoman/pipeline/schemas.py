@@ -75,6 +75,10 @@ class Schemas:
             self._unknown[schema_id] = time.monotonic() + FORGET_AFTER
             raise
 
+    def forget_unknown(self) -> None:
+        """Ask again for ids that the registry did not know: somebody waits for them."""
+        self._unknown.clear()
+
     async def _fetch(self, schema_id: int) -> SchemaText:
         registry = await self._open()
         return await _with_references(registry, await registry.schema(schema_id))

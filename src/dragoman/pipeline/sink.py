@@ -35,6 +35,7 @@ class SinkPlan:
     valid: Place
     rejected: Place
     merge_by: tuple[str, ...] = ()
+    compact_every: int = 0
 
     def pack(self) -> str:
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -119,6 +120,13 @@ class TableWriter(DataSourceStreamArrowWriter):
             }
         )
         state.forget_before(batchId)
+        if self.plan.compact_every and (batchId + 1) % self.plan.compact_every == 0:
+            self._compact()
+
+    def _compact(self) -> None:
+        """Between two batches, when nobody else writes; cut short, it leaves the table as it was."""
+        for name in (self.plan.quarantine, self.plan.table):
+            open_table(self.plan.table_format, self.plan.root, name).compact()
 
     def _commit(self, decision: Decision) -> None:
         plan = self.plan

@@ -7,6 +7,7 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
 from dragoman.registry import connect
 from dragoman.schema.naming import channel_of
@@ -29,8 +30,8 @@ def catalog(spark: Any, broker: str = "", registry: str = "", prefix: str = "") 
     names: list[str] = []
     for channel in _channels(broker, registry, prefix):
         source = spark.read.format("dragoman").options(broker=broker, registry=registry, channel=channel)
-        frame = source.load()
-        frame.createOrReplaceGlobalTempView(f"`{channel}`")
+        with spark_faults():
+            source.load().createOrReplaceGlobalTempView(f"`{channel}`")
         names.append(f"{namespace}.`{channel}`")
     return names
 

@@ -10,7 +10,7 @@ from dragoman.pipeline import Flow, Pipeline, session
 
 
 def main(broker: str, registry: str, target: str, table_format: str, rows: str) -> None:
-    flow = Flow("loans", max_rows_per_trigger=int(rows))
+    flow = Flow("loans", max_rows_per_trigger=int(rows), compact_every=3)
     with Pipeline(
         session("local[2]", SETTINGS),
         [flow],

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from tests.pipeline.running.conftest import BAD, GOOD
 from tests.pipeline.source.channels import V2, V3, Place, loans
 
-from dragoman.core.errors import ConfigurationError, Conflict
+from dragoman.cli import main
+from dragoman.core.errors import ConfigurationError, Conflict, DragomanError
 from dragoman.core.message import Message
-from dragoman.pipeline.options import parse_options
-from dragoman.pipeline.quarantined import Retry, Which, discard, entries
+from dragoman.pipeline.backfill import Backfill
+from dragoman.pipeline.quarantined import Which, entries
 from dragoman.pipeline.running import Flow, Pipeline
+from dragoman.pipeline.state import Decision
 from dragoman.pipeline.tables import TABLE_FORMATS
-from dragoman.pipeline.vacuum import vacuum
 
 LOANS = Flow("loans")
 
@@ -55,34 +56,13 @@ def test_a_second_run_adds_only_what_is_new_and_the_table_follows_the_contract(
     run(spark, place)
     (third,) = place.register("loans-value", V3)
     place.publish(loans(third, V3, [100], note="new", term=24))
-    made = run(spark, place)
+    made = run(spark, place, Flow("loans", compact_every=1))
+    assert made.table(LOANS).compact() == 0, "the stream has joined the small files"
     assert ids(made) == [*range(GOOD), 100]
     terms = {row["id"]: row["term"] for row in made.table(LOANS).read(["id", "term"]).to_pylist()}
     assert (terms[0], terms[100]) == (None, 24)
     progress = made.progress(LOANS, None)
     assert (progress.read, progress.valid, progress.quarantined) == (GOOD + BAD + 1, GOOD + 1, BAD)
-
-
-def test_messages_in_quarantine_move_when_their_schema_is_known(spark: Any, place: Place) -> None:
-    place.publish(loans(99, V2, [7_000, 7_001], note=None))
-    made = run(spark, place)
-    quarantine = made.quarantine(LOANS)
-    unknown = Which(code="message.unknown-schema")
-    assert entries(quarantine, unknown).num_rows == 2
-    retry = Retry(LOANS, made.table(LOANS), quarantine, made.state(LOANS), parse_options(place.options()))
-    assert retry.run(Which()).moved == 0
-    fields = [{"name": f"unused{number}", "type": "int", "default": 0} for number in range(99)]
-    others = [{**V2, "fields": [*V2["fields"], field]} for field in fields]
-    assert 99 in place.register("other-value", *others)
-    outcome = retry.run(Which())
-    assert outcome.moved + outcome.left == BAD + 2
-    assert entries(quarantine, Which()).num_rows == outcome.left
-
-
-def test_a_message_in_quarantine_can_be_discarded(spark: Any, place: Place) -> None:
-    made = run(spark, place)
-    assert discard(made.quarantine(LOANS), Which(partition=0)) == 1
-    assert entries(made.quarantine(LOANS), Which())["partition"].to_pylist() == [1]
 
 
 def test_the_latest_message_of_each_key_is_kept_and_a_tombstone_removes_it(spark: Any, place: Place) -> None:
@@ -112,6 +92,68 @@ def test_a_lost_checkpoint_is_refused_before_anything_is_skipped(spark: Any, pla
         run(spark, place)
 
 
+def test_a_decision_without_its_checkpoint_is_refused_too(spark: Any, place: Place) -> None:
+    """A driver died before the first commit, and then its checkpoint was removed."""
+    pipeline(spark, place).state(LOANS).decide(Decision(0, 0, (), ()))
+    with pytest.raises(Conflict, match="checkpoint does not know"):
+        run(spark, place)
+
+
+def test_a_table_is_not_kept_in_another_way_than_before(spark: Any, place: Place) -> None:
+    made = pipeline(spark, place)
+    made.state(LOANS).remember({**asdict(LOANS), "table": "loans", "format": "delta"})
+    with pytest.raises(Conflict, match="table_format delta, not iceberg"):
+        run(spark, place, table_format="iceberg", name="other")
+    with pytest.raises(Conflict, match="merge_by nothing, not id"):
+        run(spark, place, Flow("loans", merge_by=("id",)))
+    with pytest.raises(Conflict, match="partition_by nothing, not note"):
+        run(spark, place, Flow("loans", partition_by=("note",)))
+    with pytest.raises(Conflict, match="twice"):
+        Backfill(spark, "loans", broker=place.broker, registry=place.registry).to_table(made.to)
+
+
+def test_a_flow_that_fails_ends_the_others(spark: Any, place: Place) -> None:
+    broken = Flow("loans", table="broken")
+    blocked = place.folder / "tables" / "broken" / "data"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("a file where workers want a folder")
+    target = str(place.folder / "tables")
+    made = Pipeline(spark, [LOANS, broken], target, broker=place.broker, registry=place.registry)
+    with made, pytest.raises(DragomanError, match="Spark failed") as caught:
+        made.run()
+    assert caught.value.code == "pipeline.query"
+    assert not [query for query in spark.streams.active if query.name.startswith("pipeline-")]
+
+
+def test_mistakes_on_the_command_line_are_told_without_a_stack(
+    spark: Any, place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.create("bare")
+    common = [
+        "--to",
+        str(place.folder / "t"),
+        "--broker",
+        place.broker,
+        "--registry",
+        place.registry,
+        "--once",
+    ]
+    mistakes = {
+        "There is no channel": ["--channel", "nobody"],
+        "'bare-value' not found": ["--channel", "bare"],
+        "no column country": ["--channel", "loans", "--merge-by", "country"],
+        "cannot replace rows": ["--channel", "loans", "--merge-by", "id", "--table-format", "parquet"],
+        "not a table format": ["--channel", "loans", "--table-format", "orc"],
+        "version cannot be": ["--channel", "loans", "--version", "new"],
+    }
+    for told, given in mistakes.items():
+        with pytest.raises(SystemExit) as ended:
+            main(["pipeline", "run", *common, *given])
+        shown = capfd.readouterr().err
+        assert ended.value.code == 2
+        assert told in shown and "Traceback" not in shown and "\tat " not in shown
+
+
 def test_what_a_batch_decided_stands_when_it_is_tried_again(spark: Any, place: Place) -> None:
     """The driver dies after the quarantine's commit; then the missing schema is registered."""
     place.publish(loans(3, V3, [500], note=None, term=1))
@@ -127,18 +169,6 @@ def test_what_a_batch_decided_stands_when_it_is_tried_again(spark: Any, place: P
     assert entries(again.quarantine(LOANS), Which()).num_rows == BAD + 1
 
 
-def test_files_of_batches_that_were_tried_twice_are_vacuumed(spark: Any, place: Place) -> None:
-    made = run(spark, place)
-    table, state = made.table(LOANS), made.state(LOANS)
-    orphan = place.folder / "tables" / "loans" / "data" / "orphan.parquet"
-    orphan.write_bytes(b"left behind")
-    assert vacuum(table, [state], 3600) == []
-    assert vacuum(table, [state], -1, dry_run=True) == [orphan]
-    assert vacuum(table, [state], -1) == [orphan]
-    assert not orphan.exists()
-    assert ids(made) == list(range(GOOD))
-
-
 def test_a_column_that_the_contract_lacks_is_refused_with_those_it_has(spark: Any, place: Place) -> None:
     with pytest.raises(ConfigurationError, match="country") as caught:
         run(spark, place, Flow("loans", partition_by=("country",)))
@@ -148,10 +178,3 @@ def test_a_column_that_the_contract_lacks_is_refused_with_those_it_has(spark: An
 def test_two_flows_to_one_table_are_refused(spark: Any, place: Place) -> None:
     with pytest.raises(ConfigurationError, match="Two flows"):
         Pipeline(spark, [Flow("a", table="t"), Flow("b", table="t")], "x")
-
-
-def test_the_event_log_tells_each_batch(spark: Any, place: Place) -> None:
-    made = run(spark, place)
-    (line,) = made.state(LOANS).events.read_text().splitlines()
-    event = json.loads(line)
-    assert (event["read"], event["valid"], event["quarantined"]) == (GOOD + BAD, GOOD, BAD)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dragoman.cli.output import Json, emit_json, emit_table, err, say
+from dragoman.cli.output import Json, emit_json, emit_table, err, hint, say
 from dragoman.cli.pipeline.options import BrokerUrl, Master, RegistryUrl, TableFormat, spark_session
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
@@ -44,6 +45,12 @@ def run(
         str, typer.Option(help="earliest, latest, a time, or JSON; counts at the first start.")
     ] = "earliest",
     max_rows_per_trigger: Annotated[int | None, typer.Option(min=1, help="Messages in one batch.")] = None,
+    compact_every: Annotated[
+        int, typer.Option(min=0, help="Join small files after so many batches; 0 for never.")
+    ] = 100,
+    metrics_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Serve /metrics for Prometheus on this port.")
+    ] = None,
     broker: BrokerUrl = "",
     registry: RegistryUrl = "",
     master: Master = "",
@@ -69,21 +76,29 @@ def run(
                 partition_by=tuple(partition_by or ()),
                 starting_offsets=starting_offsets,
                 max_rows_per_trigger=max_rows_per_trigger,
+                compact_every=compact_every,
             )
             for each in channel
         )
         settings = Settings(str(to), flows, table_format, name, broker, registry, checkpoint)
     else:
         raise ConfigurationError("Which channel, and where to?", next="Give --channel and --to, or --config.")
-    _run(settings, master, once, as_json)
+    _run(settings, master, once, metrics_port, as_json)
 
 
-def _run(settings: Settings, master: str, once: bool, as_json: bool) -> None:
-    spark = spark_session(master)
+def _run(settings: Settings, master: str, once: bool, metrics_port: int | None, as_json: bool) -> None:
+    from dragoman.pipeline.metrics import Metrics
+
     last: dict[str, Progress] = {}
-    with settings.pipeline(spark) as pipeline, err.status("Spark is starting") as status:
+    metrics = Metrics()
+    with ExitStack() as stack:
+        if metrics_port is not None:
+            hint(f"Metrics are served on port {stack.enter_context(metrics.served(metrics_port))}.")
+        pipeline = stack.enter_context(settings.pipeline(spark_session(master)))
+        status = stack.enter_context(err.status("Spark is starting"))
 
         def watch(progress: Progress) -> None:
+            metrics.update(progress)
             if last.get(progress.pipeline) != progress:
                 last[progress.pipeline] = progress
                 status.update(_line(progress))

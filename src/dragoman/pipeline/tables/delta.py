@@ -25,6 +25,7 @@ class DeltaTable:
     widen a column without rewriting."""
 
     keeps_partition_columns = False
+    replaces_rows = True
     data_folder = "data"
 
     def __init__(self, root: Path, name: str) -> None:

@@ -32,6 +32,7 @@ class IcebergTable:
     """``catalog.db`` in the root folder knows all tables below it."""
 
     keeps_partition_columns = True
+    replaces_rows = True
     data_folder = "data"
 
     def __init__(self, root: Path, name: str) -> None:

@@ -28,6 +28,7 @@ _STATE = "_dragoman"
 
 class ParquetTable:
     keeps_partition_columns = False
+    replaces_rows = False
     data_folder = STAGING
 
     def __init__(self, root: Path, name: str) -> None:

@@ -40,6 +40,8 @@ class Table(Protocol):
     data_folder: str
     keeps_partition_columns: bool
     """Whether data files hold the columns that the table is partitioned by."""
+    replaces_rows: bool
+    """Whether ``upsert`` and ``compact`` work."""
 
     def exists(self) -> bool: ...
 

@@ -1,0 +1,68 @@
+"""Progress, as totals and as metrics."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from dragoman.core.errors import ConfigurationError
+from dragoman.pipeline.events import Progress, Totals, progress_of, read_events
+from dragoman.pipeline.metrics import Metrics, metrics_text
+
+DOING = Progress("pipeline-loans", 4, 100, 99, 1, 12.5, 7)
+
+
+def event(batch: int, valid: int, quarantined: int = 0) -> str:
+    counts = {"read": valid + quarantined, "valid": valid, "quarantined": quarantined}
+    return json.dumps({"batch": batch, **counts}) + "\n"
+
+
+def test_a_batch_that_was_written_down_twice_counts_once(tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    assert read_events(log, "p").batch == -1
+    log.write_text(event(0, 5, 1) + event(1, 7) + event(1, 7))
+    found = read_events(log, "p")
+    assert (found.batch, found.read, found.valid, found.quarantined) == (1, 13, 12, 1)
+
+
+def test_totals_go_on_where_they_were_and_wait_for_whole_lines(tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    totals = Totals(log)
+    log.write_text(event(0, 5))
+    assert progress_of(totals, "p").valid == 5
+    half = event(1, 7)[:10]
+    with log.open("a") as more:
+        more.write(half)
+    assert progress_of(totals, "p").valid == 5
+    with log.open("a") as more:
+        more.write(event(1, 7)[10:] + "torn\n" + event(2, 1))
+    assert progress_of(totals, "p").valid == 13
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    text = metrics_text([DOING])
+    assert 'dragoman_pipeline_messages_total{pipeline="pipeline-loans",outcome="valid"} 99\n' in text
+    assert 'dragoman_pipeline_messages_total{pipeline="pipeline-loans",outcome="quarantined"} 1\n' in text
+    assert 'dragoman_pipeline_batches_total{pipeline="pipeline-loans"} 5\n' in text
+    assert 'dragoman_pipeline_lag_messages{pipeline="pipeline-loans"} 7\n' in text
+    assert text.count("# TYPE") == 4
+
+
+def test_a_lag_that_nobody_knows_is_left_out() -> None:
+    assert "lag_messages{" not in metrics_text([Progress('a"b', 0, 1, 1, 0, 0.0, None)])
+
+
+def test_metrics_are_served_while_the_pipeline_runs() -> None:
+    metrics = Metrics()
+    with metrics.served(0, "127.0.0.1") as port:
+        metrics.update(DOING)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            assert answer.read().decode() == metrics.text()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/other", timeout=60)
+        with pytest.raises(ConfigurationError, match="cannot be served"), metrics.served(port, "127.0.0.1"):
+            pass
