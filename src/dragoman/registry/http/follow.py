@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections.abc import Sequence
 
+from dragoman.core.database import Transaction
 from dragoman.core.errors import DragomanError
 from dragoman.registry.engine import Engine
 from dragoman.registry.model import Change
@@ -15,8 +18,13 @@ log = logging.getLogger("dragoman.registry")
 
 INTERVAL = 0.25
 """Seconds. The longest another node's change stays unseen by hot reads."""
-_WINDOW = 100
-"""Numbers of the history are given before they are committed, so some turn up late."""
+_PATIENCE = 300.0
+"""Seconds. Numbers of the history are given before they are committed; one that is missing may still come."""
+_MOST_MISSING = 1000
+"""With more of them, everything is forgotten at each look, until they can no longer come."""
+
+_LOOK_BACK = 100
+"""How many numbers before the newest are looked at in the beginning, for missing ones."""
 
 EVERYTHING = ContractName(DEFAULT_CONTEXT, "")
 
@@ -29,17 +37,16 @@ class Follower:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._seen: set[int] = set()
         self._newest: int | None = None
+        self._missing: dict[int, float] = {}
+        """Numbers below the newest that nobody has used yet, and until when they may be."""
+        self._unsure_until = 0.0
 
     async def run(self) -> None:
         lost = False
         while True:
             try:
-                if self._newest is None:
-                    self._newest = await self._engine.read(history.newest)
-                    self._seen = {change.id for change in await self._recent()}
-                self._apply(await self._recent())
+                await self.look()
             except DragomanError as error:
                 if not lost:
                     log.warning("the database cannot be followed: %s", error.what)
@@ -50,14 +57,35 @@ class Follower:
                 lost = False
             await asyncio.sleep(INTERVAL)
 
-    async def _recent(self) -> list[Change]:
-        since = max(0, (self._newest or 0) - _WINDOW)
-        return list(await self._engine.read(lambda tx: history.since(tx, since)))
+    async def look(self) -> None:
+        """Announce what happened since the last look; the first one only finds out where to begin."""
+        if self._newest is None:
+            newest = await self._engine.read(history.newest)
+            self._newest = max(0, newest - _LOOK_BACK)
+        newest, missing = self._newest, tuple(self._missing)
 
-    def _apply(self, changes: list[Change]) -> None:
-        for change in changes:
-            if change.id not in self._seen:
-                narrow = change.action in _NARROW
-                self._engine.announce(change.name if narrow else EVERYTHING)
-                self._newest = max(self._newest or 0, change.id)
-        self._seen = {change.id for change in changes}
+        def work(tx: Transaction) -> tuple[Sequence[Change], Sequence[Change]]:
+            return history.among(tx, missing), history.since(tx, newest)
+
+        late, new = await self._engine.read(work)
+        self._note_missing(newest, [change.id for change in new])
+        for change in (*late, *new):
+            self._missing.pop(change.id, None)
+            self._engine.announce(change.name if change.action in _NARROW else EVERYTHING)
+        if time.monotonic() < self._unsure_until:
+            self._engine.announce(EVERYTHING)
+
+    def _note_missing(self, before: int, found: Sequence[int]) -> None:
+        now = time.monotonic()
+        self._missing = {id: until for id, until in self._missing.items() if until > now}
+        if not found:
+            return
+        self._newest = found[-1]
+        if found[-1] - before - len(found) + len(self._missing) > _MOST_MISSING:
+            self._missing.clear()
+            self._unsure_until = now + _PATIENCE
+            return
+        present = set(found)
+        for id in range(before + 1, found[-1]):
+            if id not in present:
+                self._missing[id] = now + _PATIENCE

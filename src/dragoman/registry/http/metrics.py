@@ -33,7 +33,7 @@ class Metrics:
         with self._guard:
             lines = self._request_lines()
         for name, help, value in gauges:
-            lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+            lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge", f"{name} {value:.15g}"]
         return "\n".join(lines) + "\n"
 
     def _request_lines(self) -> list[str]:

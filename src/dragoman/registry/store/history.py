@@ -52,9 +52,20 @@ def everything(tx: Transaction, limit: int = 1000) -> Sequence[Change]:
 
 
 def since(tx: Transaction, id: int) -> Sequence[Change]:
-    """Changes above an id, in order. Those of concurrent nodes may appear out of order."""
+    """Changes above an id, in order. One with a lower id may still be committed later."""
     sql = f"SELECT {_COLUMNS} FROM registry_history WHERE id > ? ORDER BY id LIMIT 10000"
     return [_from_row(row) for row in tx.execute(sql, (id,))]
+
+
+def among(tx: Transaction, ids: Sequence[int]) -> Sequence[Change]:
+    """Those of these changes that there are."""
+    if not ids:
+        return []
+    marks = ", ".join("?" * len(ids))
+    return [
+        _from_row(row)
+        for row in tx.execute(f"SELECT {_COLUMNS} FROM registry_history WHERE id IN ({marks})", ids)
+    ]
 
 
 def newest(tx: Transaction) -> int:
