@@ -184,19 +184,20 @@ class _Publishing:
             sent += len(await broker.publish(waiting))
         return sent
 
-    def _keep_refused(self, messages: Sequence[Any], batch: int) -> None:
+    def _keep_refused(self, messages: Sequence[Any], batch: int, application: str) -> None:
         options = self.plan.options
         files = [file for message in messages if message is not None for file in message.refused]
         if not files:
             return
         table = open_table(options.table_format, options.quarantine, _table_name(options))
-        if table.last_batch(self.plan.application) < batch:
-            table.append(files, self.plan.application, batch)
+        if table.last_batch(application) < batch:
+            table.append(files, application, batch)
 
 
 class PublishWriter(_Publishing, DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
-        self._keep_refused(messages, 0)
+        """Once for each job; one that is run again under the same name refuses rows of its own."""
+        self._keep_refused(messages, 0, f"{self.plan.application}-{uuid.uuid4().hex}")
 
     def abort(self, messages: list[Any]) -> None:
         """What was sent is sent."""
@@ -204,7 +205,7 @@ class PublishWriter(_Publishing, DataSourceArrowWriter):
 
 class PublishStreamWriter(_Publishing, DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
-        self._keep_refused(messages, batchId)
+        self._keep_refused(messages, batchId, self.plan.application)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """What was sent is sent; the batch is tried again with the same ids."""

@@ -20,6 +20,8 @@ from dragoman.pipeline.tables import DataFile, open_table
 from dragoman.pipeline.tables.writing import FileWriter, Place
 
 FORMAT = "dragoman_table"
+HISTORY_SECONDS = 3600.0
+"""A table that lists its versions grows slow with them. Their files stay until they are vacuumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,9 @@ class TableWriter(DataSourceStreamArrowWriter):
     def _compact(self) -> None:
         """Between two batches, when nobody else writes; cut short, it leaves the table as it was."""
         for name in (self.plan.quarantine, self.plan.table):
-            open_table(self.plan.table_format, self.plan.root, name).compact()
+            table = open_table(self.plan.table_format, self.plan.root, name)
+            table.compact()
+            table.forget_history(HISTORY_SECONDS)
 
     def _commit(self, decision: Decision) -> None:
         plan = self.plan

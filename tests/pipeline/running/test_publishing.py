@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
+from pyspark.sql.types import LongType, StructField, StructType
 from tests.pipeline.source.channels import V2, Place
 
 from dragoman.pipeline.faults import translated
+from dragoman.pipeline.source import DragomanSource
 from dragoman.pipeline.tables import open_table
 
 
@@ -57,6 +60,19 @@ def test_rows_that_do_not_fit_are_kept_with_the_reason(spark: Any, empty: Place)
     assert sorted(row.id for row in loans_of(spark, empty, "offers")) == [1, 3]
     (kept,) = open_table("delta", folder, "offers_refused").read().to_pylist()
     assert (kept["amount"], kept["_code"]) == (20, "message.encode.null")
+
+
+def test_a_job_that_is_run_again_keeps_what_it_refuses_again(empty: Place) -> None:
+    folder = str(empty.folder / "refused")
+    refuse = {"onInvalid": "quarantine", "quarantine": folder, "application": "daily"}
+    schema = StructType([StructField("id", LongType()), StructField("amount", LongType())])
+    for day in (1, 2):
+        source = DragomanSource(empty.options("offers", **refuse))
+        writer = source.writer(schema, overwrite=False)
+        batch = pa.record_batch({"id": pa.array([day, None]), "amount": pa.array([day, day])})
+        writer.commit([writer.write(iter([batch]))])
+    kept = open_table("delta", folder, "offers_refused").read()
+    assert sorted(kept["amount"].to_pylist()) == [1, 2]
 
 
 def test_a_contract_is_registered_from_the_columns_when_asked(spark: Any, place: Place) -> None:
