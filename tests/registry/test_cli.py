@@ -200,6 +200,27 @@ def test_an_open_server_refuses_a_public_address(capsys: pytest.CaptureFixture[s
     assert "configuration.public" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--port", "0", "--key", "key.pem"),
+        ("--port", "0", "--certificate", "nothing.pem"),
+        ("--port", "70000"),
+        ("--port", "0", "--store", "sqlite:///proc/nowhere/registry.db"),
+        ("--port", "0", "--store", "nonsense://x"),
+        ("--port", "0", "--store", "nonsense://x", "--workers", "2"),
+        ("--port", "0", "--store", "sqlite://:memory:", "--workers", "2"),
+        ("--port", "0", "--jwt-audience", "registry"),
+    ],
+)
+def test_a_server_that_cannot_start_says_why(words: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "dragoman.cli", "registry", "serve", "--store", "sqlite://:memory:"]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "rror" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def wait_for(url: str) -> None:
     deadline = time.monotonic() + 60
     while True:

@@ -166,6 +166,12 @@ def test_an_unknown_option_is_refused_at_once(url: str) -> None:
         opened(url)
 
 
+def test_a_password_is_not_repeated_when_its_url_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        opened("postgresql://ada:love%lace@127.0.0.1/x")
+    assert "love" not in str(refused.value)
+
+
 @pytest.mark.parametrize("url", ["postgresql://a:b@127.0.0.1:1/x", "mysql://a:b@127.0.0.1:1/x"])
 def test_a_server_that_is_not_there_is_unavailable(url: str) -> None:
     database = opened(url)

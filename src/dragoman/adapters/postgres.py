@@ -6,6 +6,7 @@ most connections that are open at once.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -138,8 +139,19 @@ def _target(url: str) -> tuple[str, int]:
         target = urlunsplit(parts._replace(query=urlencode(options)))
         conninfo.conninfo_to_dict(target)
     except (ValueError, psycopg.ProgrammingError) as error:
-        raise ConfigurationError(f"The database's URL cannot be used: {error}", url=redacted(url)) from None
+        raise ConfigurationError(
+            f"The database's URL cannot be used{_reason(error, url)}.",
+            next="Quote what is special in user and password, as %25 for %.",
+            url=redacted(url),
+        ) from None
     return target, max(1, most)
+
+
+def _reason(error: Exception, url: str) -> str:
+    """What was wrong with a URL, unless that would quote from its credentials."""
+    credentials = url.rpartition("@")[0]
+    quoted = re.findall(r"[\"']([^\"']+)[\"']", str(error))
+    return "" if any(each in credentials for each in quoted) else f": {str(error).strip()}"
 
 
 @contextmanager

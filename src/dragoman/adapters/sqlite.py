@@ -63,7 +63,7 @@ class SqliteDatabase:
         self._prepared = False
         self._closed = False
         if self.path != MEMORY:
-            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(self.path).parent)
 
     @contextmanager
     def transaction(self, *, write: bool = True) -> Iterator[SqliteTransaction]:
@@ -148,6 +148,15 @@ class SqliteDatabase:
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The folder of the database cannot be made: {error}.", next="Use a path that can be written to."
+        ) from error
 
 
 @contextmanager

@@ -20,7 +20,7 @@ class LogStyle(StrEnum):
 
 def serve(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes a free one.")] = 8081,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8081,
     store: Annotated[
         str | None, typer.Option(help="The database: sqlite://path, postgresql://..., mysql://...")
     ] = None,
@@ -48,6 +48,7 @@ def serve(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> None:
     """Serve the registry: the contract API, Confluent's API, and OpenSchema."""
+    from dragoman.registry import RegistryService
     from dragoman.registry.http.authenticate import JwtOptions
     from dragoman.registry.http.logs import set_up
     from dragoman.registry.http.server import ServerOptions, listen
@@ -57,10 +58,16 @@ def serve(
     if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise ConfigurationError(f"{log_level!r} is not a level.", next="Use debug, info, warning or error.")
     jwt = JwtOptions.from_file(jwt_key, jwt_algorithm, jwt_audience, jwt_issuer) if jwt_key else None
+    if jwt is None and (jwt_audience or jwt_issuer):
+        raise ConfigurationError("Tokens cannot be checked without a key.", next="Name it: --jwt-key FILE")
     url = store or default_registry()
     if url.startswith(("http://", "https://")):
         raise ConfigurationError(
             "A server needs a database, not another server.", next="Use --store sqlite://path"
+        )
+    if workers > 1 and url.partition("?")[0] in ("sqlite://", "sqlite://:memory:"):
+        raise ConfigurationError(
+            "Workers cannot share a database in memory.", next="Use --store sqlite://path, or one worker."
         )
     options = ServerOptions(
         url,
@@ -78,6 +85,8 @@ def serve(
     place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
     hint(f"Registry on {place} with {redacted(url)}. Look at {place}/docs; stop with Ctrl-C.")
     if workers > 1:
+        # A store that cannot be used is told once, not by each worker again and again.
+        RegistryService.open(url).engine.close()
         run_workers(options, bound, workers, log.value, log_level)
     else:
         serve_on(options, bound)

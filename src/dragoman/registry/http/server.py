@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -52,6 +53,25 @@ def check_exposure(options: ServerOptions) -> None:
             code="configuration.public",
             next="Turn authentication on, listen on 127.0.0.1, or say that it is meant (--allow-public).",
         )
+
+
+def check_certificate(options: ServerOptions) -> None:
+    """Refuse a certificate that clients could never be shown."""
+    if options.certificate is None:
+        if options.key is not None:
+            raise ConfigurationError(
+                "A private key is of no use without its certificate.", next="Name it too: --certificate FILE"
+            )
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(options.certificate, options.key)
+    except OSError as error:
+        raise ConfigurationError(
+            f"The certificate or its key cannot be used: {error}.",
+            next="Both are PEM files; the key may be in the certificate's file.",
+            certificate=options.certificate,
+            key=options.key,
+        ) from error
 
 
 def is_loopback(host: str) -> bool:
@@ -122,15 +142,17 @@ def application(service: RegistryService, options: ServerOptions) -> ASGIApp:
 def listen(options: ServerOptions) -> socket.socket:
     """Take the port, or refuse to."""
     check_exposure(options)
+    check_certificate(options)
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((options.host, options.port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         bound.close()
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise ConfigurationError(
-            f"The server cannot listen on {options.host}, port {options.port}: {error.strerror}.",
+            f"The server cannot listen on {options.host}, port {options.port}: {reason}.",
             next="Choose another port, or stop who uses it.",
         ) from error
     bound.listen(2048)
