@@ -6,6 +6,7 @@ and nothing in the framework names one.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
@@ -16,6 +17,8 @@ from dragoman.core.errors import ConfigurationError, ExtraMissing
 BROKERS = "dragoman.brokers"
 DATABASES = "dragoman.databases"
 FORMATS = "dragoman.formats"
+
+_SECRET = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
 
 _EXTRAS = {"postgresql": "postgres", "mariadb": "mysql", "amqp": "rabbitmq"}
 
@@ -67,7 +70,8 @@ def path_of(url: str) -> str:
 
 
 def redacted(url: str) -> str:
-    """The URL without its password, fit for logs and errors."""
+    """The URL without its secrets, fit for logs and errors."""
+    url = _SECRET.sub(r"\1***", url)
     head, at, tail = url.rpartition("@")
     if not at or "://" not in head:
         return url
