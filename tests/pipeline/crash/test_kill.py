@@ -132,11 +132,14 @@ def driver(place: Place) -> Iterator[Callable[[str], Driver]]:
 def test_each_message_is_there_once_however_often_the_driver_is_killed(
     spark: Any, place: Place, driver: Callable[[str], Driver], table_format: str
 ) -> None:
-    for number in range(KILLS):
+    kills = 0
+    while kills < KILLS:
         life = driver(table_format)
-        if not life.wait_for_batches(1 + number % 2):
-            break  # It was done before this process got to kill it: a machine may be that busy.
+        if not life.wait_for_batches(1 + kills % 2):
+            break  # It was done before this process got to kill it once more.
         life.kill()
+        kills += 1
+    assert kills, "the first driver was done before it could be killed: make the batches smaller"
     life = driver(table_format)
     if life.wait_for_batches(1):
         life.kill_a_worker()
