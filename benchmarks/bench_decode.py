@@ -87,6 +87,7 @@ def run(place: Path, count: int, rounds: int, jar: str) -> None:
     cases["peer"] = read["few"].mapInArrow(by_fastavro(arrow_schema(columns)), columns), rows["few"]
     if jar:
         plain = f"from_avro(substring(value, 6), '{json.dumps(data.V2)}') AS row"
+        cases["strict"] = decode(read["one"], "value", CONTRACT, registry=registry, mode="fail"), rows["one"]
         cases["jvm"] = read["one"].selectExpr(plain).select("row.*"), rows["one"]
     rate = data.rates(cases, rounds)
     strict = rate["one"]
@@ -102,8 +103,9 @@ def run(place: Path, count: int, rounds: int, jar: str) -> None:
         ("0.1% corrupt", rate["corrupt"], f"{rate['corrupt'] / strict:.0%} of none"),
     ]
     if jar:
-        compared = f"strict decode is {strict / rate['jvm']:.0%} of it"
-        table.append(("Spark's from_avro, one schema, fewer checks", rate["jvm"], compared))
+        share = rate["strict"] / rate["jvm"]
+        table.append(("strict decode that stops at a bad row", rate["strict"], f"{share:.0%} of from_avro"))
+        table.append(("Spark's from_avro, which stops too, one schema, fewer checks", rate["jvm"], ""))
     data.show(table)
     spark.stop()
 
