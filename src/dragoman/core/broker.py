@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from dragoman.core.channel import Channel
-from dragoman.core.errors import Revoked
+from dragoman.core.errors import Revoked, Unsupported
 from dragoman.core.log import LogSlice
 from dragoman.core.message import Message, Position
 
@@ -30,6 +30,19 @@ class Acknowledgement(StrEnum):
     """Acknowledging a message acknowledges all before it in its partition. The loop holds back."""
     EACH = "each"
     """Every message is acknowledged by itself, in any order."""
+
+
+class Sharing(StrEnum):
+    """How the members of one group divide the messages."""
+
+    SHARED = "shared"
+    """Competing consumers: each message goes to one of them."""
+    KEY_SHARED = "key-shared"
+    """As shared, but messages of one key go to one member at a time, in order."""
+    FAILOVER = "failover"
+    """One member gets everything; the others wait and take over when it goes."""
+    EXCLUSIVE = "exclusive"
+    """One member only: a second one is refused with ``GroupTaken``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +69,29 @@ class Capabilities:
     deduplication: bool = False
     start_by_time: bool = False
     lag: bool = False
+    sharing: frozenset[Sharing] = frozenset({Sharing.SHARED})
+    """The ways a group can share that ``subscribe`` knows."""
+    temporary_groups: bool = False
+    """``Subscription.durable`` may be false."""
+    start_by_offset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """What a receiver is opened for.
 
-    ``start`` counts only for a group that has no position yet: ``earliest``, ``latest``, or milliseconds
-    since the epoch. ``options`` are the driver's own.
+    ``start`` counts only for a group that has no position yet: ``earliest``, ``latest``, milliseconds
+    since the epoch, or offsets by partition (partitions that are not named start at the earliest). A group
+    that is not ``durable`` is forgotten, with its position and all the broker kept for it, when its last
+    member closes or dies. ``options`` are the driver's own.
     """
 
     channels: tuple[str, ...]
     group: str
-    start: Literal["earliest", "latest"] | int = "earliest"
+    start: Literal["earliest", "latest"] | int | Mapping[int, int] = "earliest"
     member: str = ""
+    sharing: Sharing = Sharing.SHARED
+    durable: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -109,6 +131,23 @@ class Receiver(Protocol):
 
     async def close(self) -> None:
         """Leave the group. Waits for nothing; unfinished messages go to the other members at once."""
+
+
+def check_subscription(subscription: Subscription, capabilities: Capabilities, scheme: str) -> None:
+    """What an adapter calls first in ``subscribe``: refuse what its broker cannot do."""
+    wanted = {
+        f"sharing {subscription.sharing}": subscription.sharing in capabilities.sharing,
+        "groups that are not durable": subscription.durable or capabilities.temporary_groups,
+        "starting at a time": not isinstance(subscription.start, int) or capabilities.start_by_time,
+        "starting at an offset": not isinstance(subscription.start, Mapping) or capabilities.start_by_offset,
+    }
+    for what, possible in wanted.items():
+        if not possible:
+            raise Unsupported(
+                f"{scheme}:// has no {what}.",
+                next="The table of capabilities says which brokers have it.",
+                group=subscription.group,
+            )
 
 
 def revoked(message: Message, group: str) -> Revoked:
@@ -184,7 +223,11 @@ class Broker(Protocol):
         """
 
     async def subscribe(self, subscription: Subscription) -> Receiver:
-        """Join a group. Raises ``ChannelNotFound`` if one of the channels does not exist."""
+        """Join a group.
+
+        Raises ``ChannelNotFound`` if one of the channels does not exist, ``GroupTaken`` if an exclusive
+        group has its member, ``Unsupported`` for what the capabilities do not name.
+        """
 
     async def create(self, channel: Channel) -> bool:
         """Create a channel; ``False`` if it is there already, whatever its settings."""
@@ -204,3 +247,23 @@ class Broker(Protocol):
 
     def log(self) -> LogReader:
         """Raises ``Unsupported`` without the capability ``replay``. Needs no ``connect``."""
+
+
+class Transactional(Protocol):
+    """What a broker with the capability ``transactions`` has beside the rest."""
+
+    async def transact(
+        self,
+        messages: Sequence[Message],
+        receiver: Receiver | None = None,
+        done: Sequence[Message] = (),
+        mark: tuple[str, int] | None = None,
+    ) -> Sequence[Position | None]:
+        """Publish ``messages`` and acknowledge ``done`` of ``receiver``, all or nothing.
+
+        ``mark`` is a name and a number that are recorded with it: who comes again after a crash asks
+        ``marked`` whether this was done. Readers see the messages once the whole is committed.
+        """
+
+    async def marked(self, name: str) -> int | None:
+        """The number last recorded under this name."""

@@ -22,6 +22,8 @@
     │   ├── ChannelNotFound
     │   ├── BrokerUnavailable
     │   ├── Revoked                 the delivery belongs to another member by now
+    │   ├── GroupTaken              the group is exclusive and has its member
+    │   ├── AccessRefused           the broker does not know us, or does not let us do this
     │   └── Unsupported             the broker lacks a capability that was asked for
     └── ClientError
         ├── StartupError            names every endpoint that cannot run, in one error
@@ -153,6 +155,14 @@ class BrokerUnavailable(BrokerError):
 
 class Revoked(BrokerError):
     code = "broker.revoked"
+
+
+class GroupTaken(BrokerError):
+    code = "broker.group-taken"
+
+
+class AccessRefused(BrokerError):
+    code = "broker.access-refused"
 
 
 class Unsupported(BrokerError):
