@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dragoman.core.errors import DragomanError
 from dragoman.pipeline.arrow import Audit, Decoder, SchemaText
 from dragoman.pipeline.arrow.formats import column_format
-from dragoman.pipeline.installing import install
-from dragoman.pipeline.options import RegistryAccess, SourceOptions, registry_options
+from dragoman.pipeline.batch import WAIT_SECONDS, planned_ranges
+from dragoman.pipeline.options import RegistryAccess, SourceOptions
+from dragoman.pipeline.plan import ReadPlan, make_plan
 from dragoman.pipeline.profile import Profile
+from dragoman.pipeline.ranges import grouped
+from dragoman.pipeline.reading import Range, RangeReader
 from dragoman.pipeline.schemas import schemas
+from dragoman.pipeline.waiting import patiently
 
 _RESULT = "result binary"
 
@@ -38,47 +41,40 @@ class AuditReport:
 
 
 def audit_channel(spark: Any, options: SourceOptions, contract: str, candidate: SchemaText) -> AuditReport:
-    """Read the channel's whole history. The driver sees counts and examples, never messages."""
-    install(spark)
+    """Read the channel's whole history. The driver sees counts and examples, never messages.
+
+    What goes to the workers are ranges: each reads the log itself, and decodes what it has read.
+    """
     column_format(candidate.type).struct_type(candidate, options.mapping)
-    access = options.registry
-    frames = (
-        spark.read.format("dragoman")
-        .options(broker=options.broker, channel=options.channel, mode="raw", **registry_options(access))
-        .load()
-        .select("frame", "_meta.partition", "_meta.offset")
-    )
-    worker = _worker(candidate, access, options)
+    plan = make_plan(replace(options, mode="raw"), WAIT_SECONDS)
+    tasks = grouped(patiently(lambda: planned_ranges(plan), WAIT_SECONDS))
     report = AuditReport(contract, options.channel)
-    for row in frames.mapInArrow(worker, _RESULT).toLocalIterator():
-        audit, profile = pickle.loads(row.result)  # noqa: S301 -- made by our own workers
-        report.audit.merge(audit)
-        report.profile.merge(profile)
-    _describe(report, candidate, access, options)
+    if tasks:
+        numbers = spark.range(0, len(tasks), 1, len(tasks))
+        for row in numbers.mapInArrow(_worker(tasks, plan, candidate), _RESULT).toLocalIterator():
+            audit, profile = pickle.loads(row.result)  # noqa: S301 -- made by our own workers
+            report.audit.merge(audit)
+            report.profile.merge(profile)
+    _describe(report, candidate, options.registry, options)
     return report
 
 
 def _worker(
-    candidate: SchemaText, access: RegistryAccess, options: SourceOptions
+    tasks: list[tuple[Range, ...]], plan: ReadPlan, candidate: SchemaText
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def work(batches: Iterator[Any]) -> Iterator[Any]:
-        decoder = Decoder(candidate, schemas(access).text, options.mapping)
+        decoder = Decoder(candidate, schemas(plan.options.registry).text, plan.options.mapping)
+        reader = RangeReader(plan, None, WAIT_SECONDS)
         audit, profile = Audit(), Profile()
-        for batch in batches:
-            for partition, rows in _by_partition(batch):
-                decoded = decoder.decode(rows.column("frame"))
-                audit.add(decoded, partition, rows.column("offset").to_numpy())
-                profile.add(decoded.values)
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            for each in tasks[number]:
+                for columns in reader.columns(each):
+                    decoded = decoder.decode(columns.frames)
+                    audit.add(decoded, each.partition, columns.offsets.to_numpy())
+                    profile.add(decoded.values)
         yield pa.record_batch([pa.array([pickle.dumps((audit, profile))], pa.binary())], ["result"])
 
     return work
-
-
-def _by_partition(batch: Any) -> Iterator[tuple[int, Any]]:
-    partitions = batch.column("partition")
-    found = partitions.unique().to_pylist()
-    for partition in found:
-        yield partition, batch if len(found) == 1 else batch.filter(pc.equal(partitions, partition))
 
 
 def _describe(

@@ -43,22 +43,24 @@ class ChannelReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Called once, on the driver: what is appended later is not seen."""
-        ranges = patiently(self._ranges, self._seconds)
+        ranges = patiently(lambda: planned_ranges(self._plan), self._seconds)
         return [RangePartition(each) for each in grouped(ranges)] or [RangePartition(())]
-
-    def _ranges(self) -> list[Range]:
-        options = self._plan.options
-        log = open_log(options.broker)
-        kept = kept_offsets(log, [channel for channel, _ in self._plan.contracts], options)
-        start = bound_offsets(log, kept, options.starting_offsets, "earliest")
-        end = bound_offsets(log, kept, options.ending_offsets or "latest", "latest")
-        for channel, inner in kept.items():
-            for partition, (_, high) in inner.items():
-                end[channel][str(partition)] = min(end[channel][str(partition)], high)
-        ranges = ranges_between(start, end)
-        refuse_lost(ranges, kept, start, options)
-        return split(ranges, options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
         return partition.read_by(RangeReader(self._plan, self._schema, self._seconds))
+
+
+def planned_ranges(plan: ReadPlan) -> list[Range]:
+    """What a plan reads if it starts now."""
+    options = plan.options
+    log = open_log(options.broker)
+    kept = kept_offsets(log, [channel for channel, _ in plan.contracts], options)
+    start = bound_offsets(log, kept, options.starting_offsets, "earliest")
+    end = bound_offsets(log, kept, options.ending_offsets or "latest", "latest")
+    for channel, inner in kept.items():
+        for partition, (_, high) in inner.items():
+            end[channel][str(partition)] = min(end[channel][str(partition)], high)
+    ranges = ranges_between(start, end)
+    refuse_lost(ranges, kept, start, options)
+    return split(ranges, options.min_partitions)

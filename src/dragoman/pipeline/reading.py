@@ -42,10 +42,10 @@ class RangeReader:
         self._seconds = seconds
 
     def batches(self, range: Range) -> Iterator[Any]:
-        for columns in self._gathered(range):
+        for columns in self.columns(range):
             yield from self._batches(range, columns)
 
-    def _gathered(self, range: Range) -> Iterator[Columns]:
+    def columns(self, range: Range) -> Iterator[Columns]:
         """Slices of the log, small ones together, large ones cut, to batches of the wanted size."""
         wanted = self._plan.options.batch_rows
         waiting: list[Columns] = []
