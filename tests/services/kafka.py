@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dragoman.testing.proxy import Proxy
 from tests.services.server import Server, ServiceUnavailable, free_port
 
 VERSION = "4.1.0"
@@ -29,6 +30,8 @@ class Kafka(Server):
     def __init__(self, data: Path) -> None:
         super().__init__(data)
         self.controller_port = free_port()
+        self.proxied_port = free_port()
+        self.proxy_port = free_port()
 
     @property
     def url(self) -> str:
@@ -62,15 +65,22 @@ class Kafka(Server):
         partial.rename(JARS)
 
     def prepare(self) -> None:
-        listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}"
+        # Kafka tells clients where to find it: those that come through the proxy are told the proxy's port.
+        ports = {
+            "PLAINTEXT": self.port,
+            "PROXIED": self.proxied_port,
+            "CONTROLLER": self.controller_port,
+        }
+        advertised = {"PLAINTEXT": self.port, "PROXIED": self.proxy_port}
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": _addresses(ports),
+            "advertised.listeners": _addresses(advertised),
+            "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self.data),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "4",
@@ -104,6 +114,10 @@ class Kafka(Server):
         except KafkaException as error:
             raise OSError from error
 
+    def proxy(self) -> Proxy:
+        """One at a time: its port is the one that the server tells."""
+        return Proxy(self.url, port=self.proxy_port, target=self.proxied_port)
+
     def _java(self) -> tuple[str, ...]:
         memory = ("-Xmx512m", "-Xms256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         return (self.executable(), *memory, "-cp", f"{JARS}/*")
@@ -111,3 +125,7 @@ class Kafka(Server):
     @property
     def _settings(self) -> Path:
         return self.data.with_suffix(".properties")
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())

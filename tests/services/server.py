@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import random
@@ -13,6 +14,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from dragoman.testing.proxy import Proxy
 
 START_TIMEOUT = 90.0
 STOP_TIMEOUT = 30.0
@@ -169,6 +172,15 @@ class Server(ABC):
 
     def log(self) -> str:
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+
+    def proxy(self) -> Proxy:
+        """A way to it on which the network can be cut."""
+        return Proxy(self.url)
+
+    async def kill_and_restart(self) -> None:
+        """SIGKILL, then up again on the same port and data."""
+        await asyncio.to_thread(self.kill)
+        await asyncio.to_thread(self.restart)
 
     def accepts(self) -> bool:
         """Whether something listens on the port."""

@@ -3,8 +3,9 @@
 import contextlib
 
 from dragoman.core.clock import ManualClock
+from dragoman.testing.proxy import Proxy
 
-__all__ = ["ManualClock"]
+__all__ = ["ManualClock", "Proxy"]
 
 with contextlib.suppress(ImportError):
     import pytest

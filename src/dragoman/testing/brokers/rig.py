@@ -18,6 +18,7 @@ from dragoman.core.channel import Channel
 from dragoman.core.errors import Revoked
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message
+from dragoman.testing.proxy import Proxy
 
 FULL = os.environ.get("DRAGOMAN_STRESS") == "1"
 """The environment variable ``DRAGOMAN_STRESS=1`` asks for the full sizes."""
@@ -28,11 +29,13 @@ class Harness:
     """How the suite reaches one broker.
 
     ``restart`` ends the server without warning and starts it again, or is ``None`` where there is none to
-    restart. ``settings`` go into every channel, ``options`` into every subscription.
+    restart. ``behind`` makes a proxy before the server, or is ``None`` where there is no network to cut.
+    ``settings`` go into every channel, ``options`` into every subscription.
     """
 
     url: str
     restart: Callable[[], Awaitable[None]] | None = None
+    behind: Callable[[], Proxy] | None = None
     other_processes: bool = True
     """Another process can reach what this URL names."""
     declared_channels: bool = True
