@@ -76,6 +76,10 @@ class Capabilities:
     start_by_offset: bool = False
 
 
+Start = Literal["earliest", "latest"] | int | Mapping[int, int]
+"""Where a group begins: a number is milliseconds since the epoch, a mapping has offsets by partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """What a receiver is opened for.
@@ -88,7 +92,7 @@ class Subscription:
 
     channels: tuple[str, ...]
     group: str
-    start: Literal["earliest", "latest"] | int | Mapping[int, int] = "earliest"
+    start: Start = "earliest"
     member: str = ""
     sharing: Sharing = Sharing.SHARED
     durable: bool = True

@@ -1,6 +1,6 @@
 """A process of its own for tests: one that can be killed without warning.
 
-As a module it is that process: ``python -m dragoman.testing.child hold|publish URL CHANNEL [GROUP]``.
+As a module it is that process: ``python -m dragoman.testing.child hold|visit|publish URL CHANNEL [GROUP]``.
 """
 
 from __future__ import annotations
@@ -88,6 +88,17 @@ async def _hold(broker: Broker, channel: str, group: str) -> None:
         await receiver.extend()
 
 
+async def _visit(broker: Broker, channel: str, group: str) -> None:
+    """Be the only member of a group that is not durable: receive, acknowledge, tell."""
+    receiver = await broker.subscribe(Subscription((channel,), group, durable=False))
+    _say(READY)
+    while True:
+        for message in await receiver.receive(1, 1.0):
+            await receiver.acknowledge([message])
+            _say((message.payload or b"").decode())
+        await receiver.extend()
+
+
 async def _publish(broker: Broker, channel: str, size: str = "3") -> None:
     """Publish for ever, and tell what was accepted."""
     _say(READY)
@@ -100,7 +111,7 @@ async def _publish(broker: Broker, channel: str, size: str = "3") -> None:
             _say(payload.decode())
 
 
-_COMMANDS: dict[str, Any] = {"hold": _hold, "publish": _publish}
+_COMMANDS: dict[str, Any] = {"hold": _hold, "visit": _visit, "publish": _publish}
 
 
 async def _main(command: str, url: str, *arguments: str) -> None:

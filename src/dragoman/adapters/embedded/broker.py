@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from dragoman.adapters.embedded import channels, groups
@@ -18,11 +18,20 @@ from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.options import options_of
 from dragoman.adapters.embedded.publisher import append, append_now, batches
 from dragoman.adapters.embedded.receiver import EmbeddedReceiver
-from dragoman.core.broker import Acknowledgement, Capabilities, Lag, Ordering, Subscription
+from dragoman.core.broker import (
+    Acknowledgement,
+    Capabilities,
+    Lag,
+    Ordering,
+    Sharing,
+    Subscription,
+    check_subscription,
+)
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
+from dragoman.core.partitioning import start_at_offset
 
 log = logging.getLogger("dragoman.embedded")
 
@@ -62,6 +71,9 @@ class EmbeddedBroker:
         delivery_count=True,
         start_by_time=True,
         lag=True,
+        sharing=frozenset(Sharing),
+        temporary_groups=True,
+        start_by_offset=True,
     )
 
     def __init__(self, url: str = "embedded://") -> None:
@@ -222,6 +234,7 @@ class EmbeddedBroker:
             await self._database.write(bring_in(time.time(), ids, append_all))
 
     async def subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
+        check_subscription(subscription, self.capabilities, "embedded")
         refuse_options(subscription)
         database = self._database
         files = [await self._files(name) for name in subscription.channels]
@@ -229,6 +242,7 @@ class EmbeddedBroker:
         membership = Membership(self._options, subscription, files)
 
         def work(connection: Any) -> None:
+            membership.admit(connection)
             for id, positions in starts.items():
                 groups.open_shares(connection, subscription.group, id, positions)
             membership.join(connection)
@@ -250,6 +264,8 @@ class EmbeddedBroker:
             return [start for start, _ in bounds]
         if subscription.start == "latest":
             return [end for _, end in bounds]
+        if isinstance(subscription.start, Mapping):
+            return start_at_offset(subscription.start, files.name, bounds)
         reader, moment = self.log(), subscription.start
         try:
             return [

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
-VERSION = 1
+VERSION = 2
 PATIENCE = 30.0
 CHECKPOINT_EVERY = 500
 """So many transactions."""
@@ -28,9 +28,11 @@ _TABLES = """
 CREATE TABLE channel (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, partitions INTEGER NOT NULL,
     retention REAL, settings TEXT NOT NULL);
-CREATE TABLE team (name TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE member (id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, expires REAL NOT NULL)
+CREATE TABLE team (name TEXT PRIMARY KEY, version INTEGER NOT NULL, durable INTEGER NOT NULL DEFAULT 1)
     WITHOUT ROWID;
+CREATE TABLE member (
+    id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, expires REAL NOT NULL,
+    sharing TEXT NOT NULL DEFAULT 'shared', rank INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX member_team ON member (team);
 CREATE TABLE share (
     team TEXT NOT NULL, channel INTEGER NOT NULL, partition INTEGER NOT NULL, position INTEGER NOT NULL,
@@ -46,6 +48,15 @@ CREATE TABLE delayed (
     payload BLOB, key BLOB, headers BLOB NOT NULL, timestamp INTEGER);
 CREATE INDEX delayed_due ON delayed (due, id);
 """
+
+_UPGRADES = {
+    1: """
+ALTER TABLE team ADD COLUMN durable INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE member ADD COLUMN sharing TEXT NOT NULL DEFAULT 'shared';
+ALTER TABLE member ADD COLUMN rank INTEGER NOT NULL DEFAULT 0;
+"""
+}
+"""From an older version of the tables to the next."""
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -66,6 +77,10 @@ def open_database(root: Path, fsync: str) -> sqlite3.Connection:
             if found == 0:
                 connection.executescript(
                     f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT"
+                )
+            elif found in _UPGRADES:
+                connection.executescript(
+                    f"BEGIN IMMEDIATE; {_UPGRADES[found]} PRAGMA user_version = {VERSION}; COMMIT"
                 )
             elif found != VERSION:
                 raise ConfigurationError(

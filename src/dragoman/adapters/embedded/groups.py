@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from dragoman.core.partitioning import fair_shares
+from dragoman.core.broker import Sharing
+from dragoman.core.partitioning import shares_of
 from dragoman.core.progress import Progress
 
 Place = tuple[int, int]
@@ -31,15 +33,41 @@ def open_shares(connection: sqlite3.Connection, team: str, channel: int, positio
     )
 
 
-def join(
-    connection: sqlite3.Connection, team: str, member: str, channels: Iterable[int], expires: float
-) -> None:
-    connection.execute("INSERT INTO team VALUES (?, 0) ON CONFLICT DO NOTHING", (team,))
+@dataclass(frozen=True, slots=True)
+class Member:
+    """``channels`` are ids; ``expires`` is the end of its lease."""
+
+    id: str
+    channels: list[int]
+    expires: float
+    sharing: Sharing
+
+
+def found(connection: sqlite3.Connection, team: str, durable: bool) -> bool:
+    """Make the group if it is new; whether it is durable."""
+    connection.execute("INSERT INTO team VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (team, durable))
+    row = connection.execute("SELECT durable FROM team WHERE name = ?", (team,)).fetchone()
+    return bool(row[0])
+
+
+def join(connection: sqlite3.Connection, team: str, member: Member) -> None:
+    """It ranks behind those who are there."""
     connection.execute(
-        "INSERT OR REPLACE INTO member VALUES (?, ?, ?, ?)",
-        (member, team, json.dumps(list(channels)), expires),
+        "INSERT OR REPLACE INTO member SELECT ?1, ?2, ?3, ?4, ?5, coalesce(max(rank), 0) + 1"
+        " FROM member WHERE team = ?2",
+        (member.id, team, json.dumps(member.channels), member.expires, member.sharing),
     )
     announce(connection, team)
+
+
+def temporary(connection: sqlite3.Connection) -> list[str]:
+    """The groups that are not durable."""
+    return [name for (name,) in connection.execute("SELECT name FROM team WHERE NOT durable")]
+
+
+def forget(connection: sqlite3.Connection, team: str) -> None:
+    for table, column in (("share", "team"), ("aside", "team"), ("team", "name")):
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (team,))  # noqa: S608
 
 
 def renew(connection: sqlite3.Connection, member: str, expires: float) -> bool:
@@ -68,10 +96,14 @@ def version(connection: sqlite3.Connection, team: str) -> int:
     return row[0] if row else -1
 
 
-def members(connection: sqlite3.Connection, team: str) -> list[tuple[str, list[int], float]]:
-    """Id, channels and end of the lease of each member."""
-    rows = connection.execute("SELECT id, channels, expires FROM member WHERE team = ?", (team,))
-    return [(id, json.loads(channels), expires) for id, channels, expires in rows]
+def members(connection: sqlite3.Connection, team: str) -> list[Member]:
+    """In the order in which they joined."""
+    rows = connection.execute(
+        "SELECT id, channels, expires, sharing FROM member WHERE team = ? ORDER BY rank, id", (team,)
+    )
+    return [
+        Member(id, json.loads(channels), expires, Sharing(sharing)) for id, channels, expires, sharing in rows
+    ]
 
 
 def owners(connection: sqlite3.Connection, team: str, channel: int) -> list[tuple[int, str | None]]:
@@ -85,8 +117,10 @@ def owners(connection: sqlite3.Connection, team: str, channel: int) -> list[tupl
 def quota(connection: sqlite3.Connection, team: str, channel: int, member: str, partitions: int) -> int:
     """How many partitions of a channel this member should own."""
     name = connection.execute("SELECT name FROM channel WHERE id = ?", (channel,)).fetchone()
-    sharing = [id for id, channels, _ in members(connection, team) if channel in channels]
-    return fair_shares(name[0] if name else "", partitions, sharing).get(member, 0)
+    those = [each for each in members(connection, team) if channel in each.channels]
+    sharing = those[0].sharing if those else Sharing.SHARED
+    ids = [each.id for each in those]
+    return shares_of(sharing, name[0] if name else "", partitions, ids).get(member, 0)
 
 
 def claim(connection: sqlite3.Connection, team: str, place: Place, member: str) -> tuple[int, Progress]:

@@ -10,11 +10,12 @@ from uuid import uuid4
 
 from dragoman.adapters.embedded import groups
 from dragoman.adapters.embedded.channels import ChannelFiles
-from dragoman.adapters.embedded.groups import Place
+from dragoman.adapters.embedded.groups import Member, Place
 from dragoman.adapters.embedded.liveness import Pulse, bury, is_dead
 from dragoman.adapters.embedded.options import Options
 from dragoman.adapters.embedded.share import Share
 from dragoman.core.broker import Subscription
+from dragoman.core.partitioning import check_company, check_durability
 
 CHECK_PULSES = 0.5
 
@@ -27,15 +28,50 @@ class Membership:
         self.shares: dict[Place, Share] = {}
         self.version = -1
         self._options = options
+        self._subscription = subscription
         self._files = {one.id: one for one in files}
         self._others: list[str] = []
         self._renew_at = 0.0
         self._check_pulses_at = 0.0
         self._pulse = Pulse(options.root, self.id)
 
+    def admit(self, connection: sqlite3.Connection) -> None:
+        """Found the group if need be. Raises ``GroupTaken`` where we would be one too many."""
+        self._forget_temporary(connection)
+        check_durability(self._subscription, groups.found(connection, self.team, self._subscription.durable))
+        self._bury_the_dead(connection, time.time())
+        names = {id: files.name for id, files in self._files.items()}
+        check_company(
+            self._subscription,
+            (
+                (other.sharing, [names[each] for each in other.channels if each in names])
+                for other in groups.members(connection, self.team)
+            ),
+        )
+
+    def _forget_temporary(self, connection: sqlite3.Connection) -> None:
+        """Groups that are not durable, and whose last member died without a word."""
+        now = time.time()
+        for team in groups.temporary(connection):
+            members = groups.members(connection, team)
+            if all(self._is_gone(each, now) for each in members):
+                for each in members:
+                    groups.leave(connection, team, each.id)
+                    bury(self._options.root, each.id)
+                groups.forget(connection, team)
+
+    def _is_gone(self, member: Member, now: float) -> bool:
+        return member.expires < now or is_dead(self._options.root, member.id)
+
     def join(self, connection: sqlite3.Connection) -> None:
-        groups.join(connection, self.team, self.id, self._files, time.time() + self._options.lease)
+        self._join(connection, time.time())
         self.balance(connection)
+
+    def _join(self, connection: sqlite3.Connection, now: float) -> None:
+        lease = now + self._options.lease
+        groups.join(
+            connection, self.team, Member(self.id, list(self._files), lease, self._subscription.sharing)
+        )
 
     def due(self, now: float, version: int) -> bool:
         """Is there a reason to balance?"""
@@ -54,7 +90,8 @@ class Membership:
         self._renew_at = now + self._options.lease / 3
         if not groups.renew(connection, self.id, now + self._options.lease):
             self._forget(list(self.shares))
-            groups.join(connection, self.team, self.id, self._files, now + self._options.lease)
+            self.admit(connection)
+            self._join(connection, now)
         self._bury_the_dead(connection, now)
         for channel, files in self._files.items():
             self._balance_channel(connection, channel, files, now)
@@ -62,14 +99,14 @@ class Membership:
 
     def _bury_the_dead(self, connection: sqlite3.Connection, now: float) -> None:
         self._others = []
-        for id, _, expires in groups.members(connection, self.team):
-            if id == self.id:
+        for other in groups.members(connection, self.team):
+            if other.id == self.id:
                 continue
-            if expires < now or is_dead(self._options.root, id):
-                groups.leave(connection, self.team, id)
-                bury(self._options.root, id)
+            if self._is_gone(other, now):
+                groups.leave(connection, self.team, other.id)
+                bury(self._options.root, other.id)
             else:
-                self._others.append(id)
+                self._others.append(other.id)
 
     def _balance_channel(
         self, connection: sqlite3.Connection, channel: int, files: ChannelFiles, now: float
@@ -134,6 +171,8 @@ class Membership:
 
     def leave(self, connection: sqlite3.Connection) -> None:
         groups.leave(connection, self.team, self.id)
+        if not self._subscription.durable and not groups.members(connection, self.team):
+            groups.forget(connection, self.team)
 
     def stop(self) -> None:
         self._forget(list(self.shares))

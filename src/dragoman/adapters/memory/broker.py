@@ -11,7 +11,15 @@ from dragoman.adapters.memory.bus import Bus, Topic
 from dragoman.adapters.memory.log import MemoryLogReader
 from dragoman.adapters.memory.partition import Partition
 from dragoman.adapters.memory.receiver import MemoryReceiver
-from dragoman.core.broker import Acknowledgement, Capabilities, Lag, Ordering, Subscription
+from dragoman.core.broker import (
+    Acknowledgement,
+    Capabilities,
+    Lag,
+    Ordering,
+    Sharing,
+    Subscription,
+    check_subscription,
+)
 from dragoman.core.channel import Channel
 from dragoman.core.clock import Clock, SystemClock
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
@@ -53,6 +61,9 @@ class MemoryBroker:
         delivery_count=True,
         start_by_time=True,
         lag=True,
+        sharing=frozenset(Sharing),
+        temporary_groups=True,
+        start_by_offset=True,
     )
 
     def __init__(self, url: str = "memory://", *, clock: Clock | None = None) -> None:
@@ -116,16 +127,18 @@ class MemoryBroker:
         return positions
 
     async def subscribe(self, subscription: Subscription) -> MemoryReceiver:
+        check_subscription(subscription, self.capabilities, "memory")
         refuse_options(subscription)
         bus = self._bus
         with bus.lock:
-            for channel in subscription.channels:
-                bus.topic(channel)
-            group = bus.group(subscription.group, self._lease, self._handover)
-            for channel in subscription.channels:
-                bus.open_shares(group, channel, subscription.start)
+            now = bus.clock.now()
+            starts = {channel: bus.starts(channel, subscription.start) for channel in subscription.channels}
+            group = bus.group(subscription, self._lease, self._handover)
+            group.admit(subscription, now)
+            for channel, offsets in starts.items():
+                bus.open_shares(group, channel, offsets)
             receiver = MemoryReceiver(bus, group, subscription)
-            group.join(receiver, bus.clock.now())
+            group.join(receiver, now)
         self._receivers = [one for one in self._receivers if not one.closed]
         self._receivers.append(receiver)
         return receiver

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import heapq
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.adapters.memory.group import Group
 from dragoman.adapters.memory.partition import Partition
 from dragoman.adapters.memory.share import Share
+from dragoman.core.broker import Start, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.clock import Clock
 from dragoman.core.errors import ChannelNotFound
 from dragoman.core.message import Message, Position
-from dragoman.core.partitioning import Partitioner
+from dragoman.core.partitioning import Partitioner, check_durability, start_at_offset
 
 if TYPE_CHECKING:
     from dragoman.adapters.memory.receiver import MemoryReceiver
@@ -107,21 +108,33 @@ class Bus:
         if ready:
             self.append(ready)
 
-    def group(self, name: str, lease: float, handover: float) -> Group:
-        if name not in self.groups:
-            self.groups[name] = Group(lease, handover)
-        return self.groups[name]
+    def group(self, subscription: Subscription, lease: float, handover: float) -> Group:
+        found = self.groups.get(subscription.group)
+        if found is None:
+            found = self.groups[subscription.group] = Group(lease, handover, subscription.durable)
+        check_durability(subscription, found.durable)
+        return found
 
-    def open_shares(self, group: Group, channel: str, start: str | int) -> None:
+    def forget_temporary(self, name: str, group: Group) -> None:
+        """A group that is not durable goes with its last member."""
+        if not group.durable and not group.members and self.groups.get(name) is group:
+            del self.groups[name]
+
+    def starts(self, channel: str, start: Start) -> list[int]:
+        """Where a group that is new to the channel starts in each partition."""
+        partitions = self.topic(channel).partitions
+        if isinstance(start, int):
+            return [partition.offset_at(start) for partition in partitions]
+        if isinstance(start, Mapping):
+            return start_at_offset(start, channel, [(each.base, each.end) for each in partitions])
+        return [partition.base if start == "earliest" else partition.end for partition in partitions]
+
+    def open_shares(self, group: Group, channel: str, offsets: Sequence[int]) -> None:
         """Give a group that is new to the channel its place in each partition."""
         if any(name == channel for name, _ in group.shares):
             return
         for number, partition in enumerate(self.topic(channel).partitions):
-            if isinstance(start, int):
-                offset = partition.offset_at(start)
-            else:
-                offset = partition.base if start == "earliest" else partition.end
-            group.shares[channel, number] = Share(partition, offset)
+            group.shares[channel, number] = Share(partition, offsets[number])
 
     def grow_groups(self, channel: str) -> None:
         """Partitions were added: every group on the channel reads them from their beginning."""

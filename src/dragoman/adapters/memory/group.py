@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dragoman.adapters.memory.share import Share
-from dragoman.core.partitioning import fair_shares
+from dragoman.core.broker import Sharing, Subscription
+from dragoman.core.partitioning import check_company, shares_of
 
 if TYPE_CHECKING:
     from dragoman.adapters.memory.receiver import MemoryReceiver
@@ -21,12 +22,20 @@ class Group:
     the latest after ``handover`` seconds. A member that was not heard of for ``lease`` seconds is out.
     """
 
-    def __init__(self, lease: float, handover: float) -> None:
+    def __init__(self, lease: float, handover: float, durable: bool = True) -> None:
         self.lease = lease
         self.handover = handover
+        self.durable = durable
         self.members: list[MemoryReceiver] = []
         self.shares: dict[Place, Share] = {}
         self.unsettled = False
+
+    def admit(self, subscription: Subscription, now: float) -> None:
+        """Raises ``GroupTaken`` where it would be one too many."""
+        self._bury_the_dead(now)
+        check_company(
+            subscription, ((one.subscription.sharing, one.subscription.channels) for one in self.members)
+        )
 
     def join(self, member: MemoryReceiver, now: float) -> None:
         self.members.append(member)
@@ -45,10 +54,13 @@ class Group:
     def settle(self, now: float) -> None:
         """Bury the dead, and finish the handovers that are due. Cheap when there is nothing to do."""
         if len(self.members) > 1:
-            for member in [one for one in self.members if one.silent_since(now) > self.lease]:
-                self.leave(member, now)
+            self._bury_the_dead(now)
         if self.unsettled:
             self.balance(now)
+
+    def _bury_the_dead(self, now: float) -> None:
+        for member in [one for one in self.members if one.silent_since(now) > self.lease]:
+            self.leave(member, now)
 
     def balance(self, now: float) -> None:
         self.unsettled = False
@@ -62,7 +74,8 @@ class Group:
 
     def _balance_channel(self, channel: str, shares: list[Share], now: float) -> None:
         members = {one.id: one for one in self.members if channel in one.subscription.channels}
-        fair = fair_shares(channel, len(shares), list(members))
+        sharing = next((one.subscription.sharing for one in members.values()), Sharing.SHARED)
+        fair = shares_of(sharing, channel, len(shares), list(members))
         for name, member in members.items():
             owned = [share for share in shares if share.owner is member]
             owned.sort(key=lambda share: (share.leave_by is None, share.progress.busy))

@@ -88,6 +88,9 @@ class MemoryReceiver:
         if self._bus.delayed:
             self._bus.bring_in_due(now)
         if self not in self._group.members:
+            if self._bus.groups.get(self.subscription.group) is not self._group:
+                raise BrokerUnavailable("The group is forgotten.", next="Subscribe again.")
+            self._group.admit(self.subscription, now)
             self._group.join(self, now)
         self._group.settle(now)
         return now
@@ -168,6 +171,7 @@ class MemoryReceiver:
             if not self.closed:
                 self.closed = True
                 self._group.leave(self, self._bus.clock.now())
+                self._bus.forget_temporary(self.subscription.group, self._group)
                 self._shares = {}
                 self._turns = []
                 self.wake()

@@ -20,6 +20,7 @@ from dragoman.testing.brokers.history import HistoryTests
 from dragoman.testing.brokers.network import NetworkTests
 from dragoman.testing.brokers.ordering import OrderingTests
 from dragoman.testing.brokers.rig import Harness, Rig
+from dragoman.testing.brokers.sharing import SharingTests
 
 __all__ = ["BrokerSuite", "Harness", "Rig"]
 
@@ -28,6 +29,7 @@ class BrokerSuite(
     DeliveryTests,
     OrderingTests,
     GroupTests,
+    SharingTests,
     FailureTests,
     CrashTests,
     NetworkTests,
