@@ -18,7 +18,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.client.invocation import invocation
 from dragoman.client.keyreading import key_reader
 from dragoman.client.lane import Intake
-from dragoman.client.metrics import Metrics
+from dragoman.client.metrics import ChannelMetrics, Metrics
 from dragoman.client.middleware.dead_letter import dead_letter, keep
 from dragoman.client.middleware.expiry import expiry
 from dragoman.client.middleware.invalid import invalid, rejection
@@ -26,7 +26,7 @@ from dragoman.client.middleware.retry import retry
 from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.client.pausing import Pauses
-from dragoman.client.reply import replies
+from dragoman.client.reply import Answers
 from dragoman.core.broker import Broker, Subscription
 from dragoman.schema.records import is_record
 
@@ -82,12 +82,20 @@ class Assembly:
 
     async def _handler(self, endpoint: Endpoint, given: Given) -> Handler:
         counters = self.metrics.of(endpoint.channel)
-        reply = None
-        if endpoint.reply is not None:
-            bound = await self.contracts.bind(endpoint.reply_contract_channel, endpoint.reply)
-            reply = replies(self.broker, endpoint.reply_to, bound, counters)
+        answers = await self._answers(endpoint, counters)
         own = tuple(guarded(each) for each in (*self.middleware, *endpoint.middleware))
-        return compose((*self._standard(endpoint), *own), invocation(endpoint, given, self.executor, reply))
+        return compose((*self._standard(endpoint), *own), invocation(endpoint, given, self.executor, answers))
+
+    async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics) -> Answers | None:
+        """How the endpoint answers; ``None`` if it never does."""
+        if endpoint.reply is None and not endpoint.raises:
+            return None
+        bind = self.contracts.bind
+        bound = None
+        if endpoint.reply is not None:
+            bound = await bind(endpoint.reply_contract_channel, endpoint.reply)
+        raised = {cls: await bind(endpoint.error_contract_channel(cls), cls) for cls in endpoint.raises}
+        return Answers(self.broker, endpoint.reply_to, bound, raised, endpoint.correlation, counters)
 
     def _standard(self, endpoint: Endpoint) -> tuple[Middleware, ...]:
         """From the outside in. Users' own come after them, and so are part of what is tried again."""

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from dragoman.client import headers as names
 from dragoman.client.delivery import Delivery
-from dragoman.client.refusal import refusal_of
+from dragoman.client.refusal import new_reference, refusal_of
 from dragoman.core.broker import Broker
 from dragoman.core.errors import DragomanError
 from dragoman.core.message import Message, with_headers
@@ -24,8 +24,9 @@ LONGEST_TEXT = 500
 def burial(broker: Broker) -> Bury:
     async def bury(delivery: Delivery, channel: str, cause: BaseException) -> None:
         """Returns once the broker has it. The frame and the key are untouched."""
-        await broker.publish([letter(delivery, channel, cause)])
-        refusal = refusal_of(delivery.message, cause)
+        reference = new_reference()
+        await broker.publish([letter(delivery, channel, cause, reference)])
+        refusal = refusal_of(delivery.message, cause, reference)
         if refusal is not None:
             await tell(delivery, refusal)
 
@@ -40,11 +41,10 @@ def burial(broker: Broker) -> Bury:
     return bury
 
 
-def letter(delivery: Delivery, channel: str, cause: BaseException) -> Message:
+def letter(delivery: Delivery, channel: str, cause: BaseException, reference: str) -> Message:
     message = delivery.message
-    return Message(
-        channel, message.payload, message.key, with_headers(message.headers, *_cause(delivery, cause))
-    )
+    pairs = [*_cause(delivery, cause), (names.ERROR_REFERENCE, reference.encode())]
+    return Message(channel, message.payload, message.key, with_headers(message.headers, *pairs))
 
 
 def code_of(cause: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -16,6 +16,7 @@ from dragoman.client.connecting import open_broker, open_registry
 from dragoman.client.consumer import Consumer
 from dragoman.client.contracts import Contracts
 from dragoman.client.controller import Controller, bind
+from dragoman.client.correlation import read_correlation
 from dragoman.client.headers import GivenHeaders
 from dragoman.client.metrics import Metrics
 from dragoman.client.options import ClientOptions
@@ -23,7 +24,7 @@ from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.pausing import Pauses
 from dragoman.client.producer import Producer, require_record
-from dragoman.client.requests import Requester
+from dragoman.client.requests import Question, Requester
 from dragoman.client.startup import Checks
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
@@ -156,15 +157,51 @@ class Client:
         timeout: float | None = None,
         key: Any = None,
         headers: GivenHeaders | None = None,
+        raises: Sequence[type[Exception]] = (),
+        reply_to: str | None = None,
+        correlation: str | None = None,
     ) -> R:
         """Publish a record and wait for the one that answers it. Many may be under way at once.
+
+        The reply comes to a channel of this client's own. For endpoints that answer elsewhere whatever the
+        return address, ``reply_to`` names that channel, and ``correlation`` where request and reply carry the
+        same, such as ``$message.payload#/request_id``. ``raises`` are errors that the endpoint declares.
 
         Raises ``ReplyTimeout``; ``ClientError`` if the request ended as a letter; ``DecodeError`` if the
         answer cannot be read as ``reply``.
         """
+        place = None if correlation is None else read_correlation(correlation)
+        producer: Producer[Any] = self._run.producers.get((channel, type(value))) or await self.producer(
+            channel, require_record(channel, value)
+        )
+        seconds = self.options.request_timeout if timeout is None else timeout
+        return await self._run.requester.request(
+            Question(producer, value, reply, seconds, key, headers, raises, place, reply_to)
+        )
+
+    async def request_stream(
+        self,
+        channel: str,
+        value: object,
+        *,
+        reply: type[R],
+        timeout: float | None = None,
+        key: Any = None,
+        headers: GivenHeaders | None = None,
+        raises: Sequence[type[Exception]] = (),
+    ) -> AsyncGenerator[R, None]:
+        """Publish a record and get all that its endpoint yields, in order, each once.
+
+            async for quote in client.request_stream("loan.requests", request, reply=Quote): ...
+
+        ``timeout`` is how long to wait for each. Raises as ``request`` does.
+        """
         producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
         seconds = self.options.request_timeout if timeout is None else timeout
-        return await self._run.requester.request(producer, value, reply, seconds, key, headers)
+        question = Question(producer, value, reply, seconds, key, headers, raises)
+        async with contextlib.aclosing(self._run.requester.stream(question)) as replies:
+            async for each in replies:
+                yield each
 
     @property
     def in_flight(self) -> int:

@@ -137,4 +137,6 @@ def _endpoint(
         middleware=(*owner.middleware, *mark.middleware),
         function=function,
         parameters=parameters_of(function, hints, name),
+        raises=mark.raises,
+        correlation=mark.correlation,
     )

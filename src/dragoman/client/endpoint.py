@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
+from dragoman.client.correlation import Correlation, read_correlation
 from dragoman.client.options import EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Hints, Kind, Parameter, alternatives, hints_of, unwrapped
@@ -16,6 +17,7 @@ from dragoman.schema.records import is_record
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK = "__dragoman_endpoint__"
+_STREAMS = (AsyncIterator, AsyncIterable, AsyncGenerator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class EndpointMark:
     options: EndpointOptions | None
     middleware: tuple[Middleware, ...]
     hints: Hints | None
+    raises: tuple[type[Exception], ...] = ()
+    correlation: Correlation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,9 @@ class Endpoint:
     middleware: tuple[Middleware, ...]
     function: Callable[..., Any]
     parameters: tuple[Parameter, ...]
+    raises: tuple[type[Exception], ...] = ()
+    """Error records that are answers: they are sent to the requester, and raised there again."""
+    correlation: Correlation | None = None
 
     @property
     def payload(self) -> Parameter:
@@ -58,6 +65,10 @@ class Endpoint:
         """The channel under whose contract replies are written, wherever they are sent."""
         return self.reply_to or f"{self.channel}.reply"
 
+    def error_contract_channel(self, error: type[Exception]) -> str:
+        """The channel under whose contract a declared error is written: each has its own."""
+        return f"{self.reply_contract_channel}.{error.__name__}"
+
 
 def endpoint(
     channel: str,
@@ -66,22 +77,37 @@ def endpoint(
     group: str | None = None,
     options: EndpointOptions | None = None,
     middleware: Sequence[Middleware] = (),
+    raises: Sequence[type[Exception]] = (),
+    correlation: str | None = None,
 ) -> Callable[[F], F]:
     """Give this function the messages of a channel.
 
     Its parameters say by their types what they want: a record class is the payload; see
     ``dragoman.client.markers`` for the rest. A returned record is the reply. ``async def`` runs in the event
-    loop, plain ``def`` in a thread. ``group`` is for functions; methods have their controller's.
+    loop, plain ``def`` in a thread. An ``async def`` that yields records sends each as a reply. ``raises``
+    are exception classes that are records, too: who asked has them raised again. ``correlation`` is where
+    requests and replies carry the same, such as ``$message.payload#/request_id``. ``group`` is for
+    functions; methods have their controller's.
     """
     check_name(channel)
     if reply_to is not None:
         check_name(reply_to)
+    place = None if correlation is None else read_correlation(correlation)
     # A class or function body's own names are gone later, so they are looked up while it is being run.
     inner = sys._getframe(1)
     scopes = {**(inner.f_back.f_locals if inner.f_back else {}), **inner.f_locals}
 
     def decorate(function: F) -> F:
-        mark = EndpointMark(channel, reply_to, group, options, tuple(middleware), hints_of(function, scopes))
+        mark = EndpointMark(
+            channel,
+            reply_to,
+            group,
+            options,
+            tuple(middleware),
+            hints_of(function, scopes),
+            tuple(raises),
+            place,
+        )
         setattr(function, _MARK, mark)
         return function
 
@@ -96,5 +122,7 @@ def mark_of(function: object) -> EndpointMark | None:
 def reply_class(hints: Hints | None) -> type | None:
     """The record class that a function returns, if it returns one."""
     plain, _ = unwrapped((hints or {}).get("return"))
+    if get_origin(plain) in _STREAMS:
+        plain, _ = unwrapped(get_args(plain)[0])
     classes, _ = alternatives(plain)
     return next((each for each in classes if is_record(each)), None)

@@ -16,6 +16,13 @@ REPLY_TO = "reply-to"
 EXPIRES_AT = "expires-at"
 """Milliseconds since the epoch, as text."""
 
+RAISED = "dragoman-raised"
+"""On a reply that is a declared error: the full name of its record."""
+REPLY_NUMBER = "dragoman-reply-number"
+"""On a reply that is one of several: which, from 0."""
+REPLY_END = "dragoman-reply-end"
+"""On the message behind the last of several replies: how many there were."""
+
 ORIGINAL_CHANNEL = "dragoman-original-channel"
 ORIGINAL_PARTITION = "dragoman-original-partition"
 ORIGINAL_OFFSET = "dragoman-original-offset"
@@ -27,6 +34,8 @@ ENDPOINT = "dragoman-endpoint"
 ERROR_CODE = "dragoman-error-code"
 ERROR_TYPE = "dragoman-error-type"
 ERROR_MESSAGE = "dragoman-error-message"
+ERROR_REFERENCE = "dragoman-error-reference"
+"""The same on a letter and in what the requester is told of it."""
 ATTEMPTS = "dragoman-attempts"
 """Calls of the handler in the last delivery."""
 DELIVERIES = "dragoman-deliveries"
@@ -55,6 +64,7 @@ CAUSE = frozenset(
         ERROR_CODE,
         ERROR_TYPE,
         ERROR_MESSAGE,
+        ERROR_REFERENCE,
         ATTEMPTS,
         DELIVERIES,
         FIRST_FAILED_AT,

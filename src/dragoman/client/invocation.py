@@ -15,15 +15,15 @@ from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.parameters import Kind, Parameter
+from dragoman.client.reply import Answers
 from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
 
-Reply = Callable[[Delivery, Any], Awaitable[None]]
-Call = Callable[[Delivery], Awaitable[Any]]
+Call = Callable[[Delivery], Any]
 
 
 def invocation(
-    endpoint: Endpoint, given: Mapping[str, Any], executor: Executor, reply: Reply | None
+    endpoint: Endpoint, given: Mapping[str, Any], executor: Executor, answers: Answers | None
 ) -> Handler:
     """The innermost handler. ``given`` are the injected arguments, by parameter."""
     call = _call(endpoint, given, executor)
@@ -36,15 +36,50 @@ def invocation(
         return DONE
 
     async def invoke_and_reply(delivery: Delivery) -> Outcome:
+        assert answers is not None
         try:
             result = await call(delivery)
         except asyncio.CancelledError as error:
             raise _own(error) from error
-        if result is not None and reply is not None:
-            await reply(delivery, result)
+        if result is not None:
+            await answers.reply(delivery, result)
         return DONE
 
-    return invoke if reply is None else invoke_and_reply
+    if answers is None:
+        return invoke
+    if inspect.isasyncgenfunction(endpoint.function):
+        return _declaring(_streaming(call, answers), answers)
+    return _declaring(invoke_and_reply, answers)
+
+
+def _streaming(call: Call, answers: Answers) -> Handler:
+    """An endpoint that yields its replies."""
+
+    async def invoke(delivery: Delivery) -> Outcome:
+        try:
+            await answers.stream(delivery, call(delivery))
+        except asyncio.CancelledError as error:
+            raise _own(error) from error
+        return DONE
+
+    return invoke
+
+
+def _declaring(handler: Handler, answers: Answers) -> Handler:
+    """Errors that the endpoint declares are answers, if somebody waits for one."""
+    declared = tuple(answers.raised)
+    if not declared:
+        return handler
+
+    async def invoke(delivery: Delivery) -> Outcome:
+        try:
+            return await handler(delivery)
+        except declared as error:
+            if not await answers.error(delivery, error):
+                raise
+            return DONE
+
+    return invoke
 
 
 def _own(error: asyncio.CancelledError) -> BaseException:
@@ -61,7 +96,7 @@ def _own(error: asyncio.CancelledError) -> BaseException:
 
 def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> Call:
     function = endpoint.function
-    if not inspect.iscoroutinefunction(function):
+    if not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function):
         function = _threaded(function, executor)
     by_name = _keyword_only(endpoint.function)
     if not by_name and [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:

@@ -21,6 +21,10 @@ class ChannelMetrics:
     """Taken away by the broker before they were done with."""
     replied: int = 0
     published: int = 0
+    late: int = 0
+    """Replies that came when nobody waited any more."""
+    repeated: int = 0
+    """Replies that came a second time."""
 
 
 @dataclass(slots=True)

@@ -1,13 +1,32 @@
-"""When a request ends as a letter, whoever asked is told, instead of waiting in vain."""
+"""When a request ends as a letter, whoever asked is told, instead of waiting in vain.
+
+Errors that the endpoint declares are answers, and cross the wire with all their fields: see ``reply``.
+"""
 
 from __future__ import annotations
 
-from dragoman.client.headers import CORRELATION_ID, ERROR_CODE, ERROR_MESSAGE, REPLY_TO, text_of
+import secrets
+
+from dragoman.client.headers import (
+    CORRELATION_ID,
+    ERROR_CODE,
+    ERROR_MESSAGE,
+    ERROR_REFERENCE,
+    REPLY_TO,
+    text_of,
+)
 from dragoman.core.errors import ClientError, DragomanError
 from dragoman.core.message import Message
 
+UNKNOWN = "endpoint.failed"
 
-def refusal_of(request: Message, cause: BaseException) -> Message | None:
+
+def new_reference() -> str:
+    """What a requester may quote and the letter shows: how a failure is found again."""
+    return secrets.token_hex(6)
+
+
+def refusal_of(request: Message, cause: BaseException, reference: str) -> Message | None:
     """What is sent to the return address; ``None`` if the message has none.
 
     Errors of Dragoman go as they are. What another error says may be nobody else's business, so only that
@@ -16,10 +35,14 @@ def refusal_of(request: Message, cause: BaseException) -> Message | None:
     address = request.header(REPLY_TO)
     if address is None:
         return None
-    known = isinstance(cause, DragomanError)
+    if isinstance(cause, DragomanError):
+        code, text = cause.code, str(cause)
+    else:
+        code, text = UNKNOWN, "The endpoint failed."
     pairs = [
-        (ERROR_CODE, (cause.code if isinstance(cause, DragomanError) else "endpoint.failed").encode()),
-        (ERROR_MESSAGE, (str(cause) if known else "The endpoint failed.").encode()),
+        (ERROR_CODE, code.encode()),
+        (ERROR_MESSAGE, text.encode()),
+        (ERROR_REFERENCE, reference.encode()),
     ]
     correlation = request.header(CORRELATION_ID)
     if correlation is not None:
@@ -37,4 +60,5 @@ def refused(answer: Message) -> ClientError | None:
         code="client.request-failed",
         next="Look at the dead letters of the channel.",
         error_code=text_of(code),
+        reference=text_of(answer.header(ERROR_REFERENCE)) or None,
     )

@@ -1,45 +1,113 @@
-"""Replies: the return value of an endpoint, sent before its request is acknowledged."""
+"""Replies: what an endpoint returns, yields or declares to raise, sent before its request is acknowledged."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dragoman.client.contracts import Bound
+from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
-from dragoman.client.headers import CORRELATION_ID, REPLY_TO
-from dragoman.client.invocation import Reply
+from dragoman.client.headers import CORRELATION_ID, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ChannelNotFound, EncodeError
-from dragoman.core.message import Message, header
+from dragoman.core.message import Headers, Message, header
+from dragoman.schema.records import describe
 
 log = logging.getLogger("dragoman.client")
 
 
-def replies(broker: Broker, channel: str | None, bound: Bound, counters: ChannelMetrics) -> Reply:
-    """To the request's return address if it has one, else to ``channel``; to nobody without either."""
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How one endpoint answers.
 
-    async def reply(delivery: Delivery, value: Any) -> None:
-        request = delivery.message
-        address = header(request.headers, REPLY_TO) if request.headers else None
-        target = channel if address is None else _name(address)
+    To the request's return address if it has one, else to ``channel``; to nobody without either.
+    """
+
+    broker: Broker
+    channel: str | None
+    bound: Bound | None
+    """The class of its replies, if it has any."""
+    raised: Mapping[type[Exception], Bound]
+    """The errors that are answers."""
+    correlation: Correlation | None
+    counters: ChannelMetrics
+
+    async def reply(self, delivery: Delivery, value: Any, *more: tuple[str, bytes]) -> None:
+        """Send one reply. ``more`` are headers beside the correlation."""
+        if self.bound is None:
+            return
+        target, private = self._target(delivery)
         if target is None:
             return
-        correlation = header(request.headers, CORRELATION_ID)
-        pairs = () if correlation is None else ((CORRELATION_ID, correlation),)
-        answer = Message(target, bound.encode(value), request.key, pairs)
+        payload = self.bound.encode(value)
+        pairs = self._correlated(delivery, value)
+        await self._send(delivery, target, private, payload, (*pairs, *more) if more else pairs)
+
+    async def stream(self, delivery: Delivery, values: AsyncGenerator[Any, None]) -> None:
+        """Send what an endpoint yields, numbered; behind the last one, the requester is told of the end."""
+        number = 0
         try:
-            await broker.publish([answer])
+            async for value in values:
+                await self.reply(delivery, value, (REPLY_NUMBER, b"%d" % number))
+                number += 1
+        finally:
+            await values.aclose()
+        target, private = self._target(delivery)
+        if target is not None and private:
+            pairs = (*self._correlated(delivery, None), (REPLY_END, b"%d" % number))
+            await self._send(delivery, target, private, None, pairs)
+
+    async def error(self, delivery: Delivery, error: Exception) -> bool:
+        """Send a declared error. ``False`` if there is nobody to be told: then it is a failure."""
+        target, private = self._target(delivery)
+        if target is None or not private:
+            return False
+        bound = next(self.raised[cls] for cls in type(error).__mro__ if cls in self.raised)
+        name = describe(bound.cls).names.full.encode()
+        pairs = (*self._correlated(delivery, None), (RAISED, name))
+        await self._send(delivery, target, private, bound.encode(error), pairs)
+        return True
+
+    def _target(self, delivery: Delivery) -> tuple[str | None, bool]:
+        """Where answers go, and whether that is an address of the requester's own."""
+        headers = delivery.message.headers
+        address = header(headers, REPLY_TO) if headers else None
+        return (self.channel, False) if address is None else (_name(address), True)
+
+    def _correlated(self, delivery: Delivery, value: Any) -> Headers:
+        headers, place = delivery.message.headers, self.correlation
+        given = header(headers, CORRELATION_ID) if headers else None
+        pairs = () if given is None else ((CORRELATION_ID, given),)
+        if place is None:
+            return pairs
+        if place.part == "header":
+            found = place.in_headers(headers)
+            return pairs if found is None else (*pairs, (place.header, found))
+        found = place.in_value(delivery.value)
+        if value is not None and place.in_value(value) != found:
+            raise EncodeError(
+                f"The reply does not have at {place} what its request has there.",
+                code="message.correlation",
+                next="Copy it from the request, or correlate by a header.",
+            )
+        return pairs if found is None or given is not None else ((CORRELATION_ID, found),)
+
+    async def _send(
+        self, delivery: Delivery, target: str, private: bool, payload: bytes | None, pairs: Headers
+    ) -> None:
+        try:
+            await self.broker.publish((Message(target, payload, delivery.message.key, pairs),))
         except ChannelNotFound:
-            if address is None:
+            if not private:
                 raise
             # Whoever asked has left, and has taken the return address along. The work is done all the same.
             log.info("Nobody waits for a reply any more.", extra=delivery.place() | {"reply_to": target})
         else:
-            counters.replied += 1
-
-    return reply
+            self.counters.replied += 1
 
 
 def _name(address: bytes) -> str:

@@ -7,6 +7,7 @@ from itertools import combinations
 
 from dragoman.client.contracts import Contracts
 from dragoman.client.controller import Controller
+from dragoman.client.correlation import has_place
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.options import ClientOptions
 from dragoman.client.parameters import Kind
@@ -86,6 +87,7 @@ class Checks:
                     next="Annotate the return value with the reply's class.",
                 ),
             )
+        await self._answers(endpoint)
         if options.deliveries is not None and not self._broker.capabilities.delivery_count:
             self.problem(
                 name,
@@ -93,6 +95,28 @@ class Checks:
                     "The broker does not count deliveries.", next="Leave the option 'deliveries' out."
                 ),
             )
+
+    async def _answers(self, endpoint: Endpoint) -> None:
+        """Declared errors are records, and a correlation in the payload is in both payloads."""
+        for error in endpoint.raises:
+            if is_record(error):
+                await self._contract(endpoint.name, endpoint.error_contract_channel(error), error)
+            else:
+                wrong = ConfigurationError(
+                    f"{error.__qualname__} cannot be sent: it is no record.",
+                    next="Decorate the exception class with @record.",
+                )
+                self.problem(endpoint.name, wrong)
+        place = endpoint.correlation
+        if place is None or place.part != "payload":
+            return
+        for cls in (*endpoint.payload.types, endpoint.reply):
+            if cls is not None and is_record(cls) and not has_place(cls, place):
+                wrong = ConfigurationError(
+                    f"{cls.__qualname__} has nothing at {place}.",
+                    next="Point at a field that requests and replies both have.",
+                )
+                self.problem(endpoint.name, wrong)
 
     async def _channel(self, place: str, channel: str, partitions: int | None = None) -> None:
         if channel in self._channels:
