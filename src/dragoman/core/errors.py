@@ -25,10 +25,21 @@
     │   ├── GroupTaken              the group is exclusive and has its member
     │   ├── AccessRefused           the broker does not know us, or does not let us do this
     │   └── Unsupported             the broker lacks a capability that was asked for
-    └── ClientError
-        ├── StartupError            names every endpoint that cannot run, in one error
-        ├── NoEndpoint              no endpoint takes this contract version
-        └── ReplyTimeout            nobody answered in time
+    ├── ClientError
+    │   ├── StartupError            names every endpoint that cannot run, in one error
+    │   ├── NoEndpoint              no endpoint takes this contract version
+    │   └── ReplyTimeout            nobody answered in time
+    ├── TopologyError
+    │   ├── MultipartError          the objects of one message were not given in order
+    │   ├── PublisherUnavailable    no transport takes this topic at present
+    │   ├── TopologyConflict        one topic was asked for with two configurations
+    │   ├── DiscoveryUnavailable    nobody can be told, and nobody found
+    │   └── EntryRefused            an announcement that cannot be trusted
+    └── GatewayError
+        ├── InvalidEnvelope         not an envelope, or beyond the limits
+        ├── Refused                 the same whatever the reason: it tells a stranger nothing
+        ├── RequestFailed           an orchestrator's answer is that it cannot be done
+        └── NotNow                  too much, or something is away; says when to come again
 
 Each error has a stable ``code``, says ``where`` it happened, and what to do ``next``.
 Codes are part of the public interface: they may be added, never changed.
@@ -169,6 +180,30 @@ class Unsupported(BrokerError):
     code = "broker.unsupported"
 
 
+class TopologyError(DragomanError):
+    code = "topology"
+
+
+class MultipartError(TopologyError):
+    code = "topology.multipart"
+
+
+class PublisherUnavailable(TopologyError):
+    code = "topology.unavailable"
+
+
+class TopologyConflict(TopologyError):
+    code = "topology.conflict"
+
+
+class DiscoveryUnavailable(TopologyError):
+    code = "topology.discovery"
+
+
+class EntryRefused(TopologyError):
+    code = "topology.entry-refused"
+
+
 class ClientError(DragomanError):
     code = "client"
 
@@ -183,3 +218,25 @@ class NoEndpoint(ClientError):
 
 class ReplyTimeout(ClientError):
     code = "client.reply-timeout"
+
+
+class GatewayError(DragomanError):
+    code = "gateway"
+
+
+class InvalidEnvelope(GatewayError):
+    code = "gateway.envelope"
+
+
+class Refused(GatewayError):
+    code = "gateway.refused"
+
+
+class RequestFailed(GatewayError):
+    code = "gateway.failed"
+
+
+class NotNow(GatewayError):
+    code = "gateway.not-now"
+    retry_after: float = 1.0
+    """Seconds."""

@@ -1,0 +1,1 @@
+"""The gateway: envelopes, drop-off and collection points, orchestrators."""
