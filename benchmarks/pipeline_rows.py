@@ -99,7 +99,7 @@ def session(**settings: str) -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "32768")
+    builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "16384")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.driver.memory", "3g").config("spark.log.level", "ERROR")
     for name, setting in settings.items():

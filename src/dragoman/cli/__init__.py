@@ -46,6 +46,7 @@ def application(arguments: list[str]) -> typer.Typer:
         help="Typed messages over any broker, under a contract that both sides can trust.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback(help=app.info.help)(_options)

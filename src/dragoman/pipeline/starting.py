@@ -14,7 +14,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.globalTempDatabase": "dragoman",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "32768",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.shuffle.partitions": "4",
     "spark.log.level": "ERROR",
 }
