@@ -18,11 +18,13 @@ NOUNS = {
     "channel": "Channels and messages: publish, tail, dead letters, replay, lag.",
     "model": "AsyncMDSL models: lint, format, AsyncAPI, diagrams, code.",
     "pipeline": "Channels as tables with Spark: run, audit, backfill, quarantine, SQL.",
+    "config": "The settings in force, and where each came from.",
 }
 """Each is a module of this package with a Typer ``app``."""
 
 COMMANDS = {
     "demo": "See it work: producers, consumers, a kill, and every message accounted for.",
+    "doctor": "Check Java, Spark, brokers and the registry, and say what to do.",
     "lsp": "The language server for AsyncMDSL models, over standard input and output.",
 }
 """Each is a module of this package with a function of the same name."""

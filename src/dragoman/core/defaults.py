@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass
+
+from dragoman.core.settings import read_section, setting
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The first level of the settings."""
+
+    broker: str = setting("embedded://.dragoman", "The broker's URL.")
+    registry: str = setting(
+        "sqlite://.dragoman/registry.db", "The registry: a database, or a server by http(s)://."
+    )
 
 
 def default_broker() -> str:
-    """``DRAGOMAN_BROKER``, or the embedded broker under ``./.dragoman``."""
-    return os.environ.get("DRAGOMAN_BROKER") or "embedded://.dragoman"
+    """``DRAGOMAN_BROKER``, ``broker`` of the settings, or the embedded broker under ``./.dragoman``."""
+    return read_section(Places).values.broker
 
 
 def default_registry() -> str:
-    """``DRAGOMAN_REGISTRY``, or a registry on SQLite under ``./.dragoman``."""
-    return os.environ.get("DRAGOMAN_REGISTRY") or "sqlite://.dragoman/registry.db"
+    """``DRAGOMAN_REGISTRY``, ``registry`` of the settings, or one on SQLite under ``./.dragoman``."""
+    return read_section(Places).values.registry

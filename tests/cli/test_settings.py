@@ -1,0 +1,95 @@
+"""Settings come from the environment, the file, or their defaults, and mistakes in them are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from dragoman.cli.config import template
+from dragoman.core.defaults import default_broker, default_registry
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.settings import read_section, refuse_unknown_sections, setting
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    port: int = setting(8080, "The port.")
+    share: float = setting(0.5, "A share.")
+    public: bool = setting(False, "Whether everybody may come.")
+    origins: tuple[str, ...] = setting((), "Who may ask.")
+    name: str | None = setting(None, "A name.")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("DRAGOMAN_BROKER", "DRAGOMAN_REGISTRY", "DRAGOMAN_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_a_default_gives_way_to_the_file_and_the_file_to_the_environment(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert default_broker() == "embedded://.dragoman"
+    (folder / "dragoman.toml").write_text('broker = "redis://localhost"\nregistry = "http://localhost:8081"')
+    assert default_broker() == "redis://localhost"
+    monkeypatch.setenv("DRAGOMAN_BROKER", "kafka://localhost")
+    assert default_broker() == "kafka://localhost"
+    assert default_registry() == "http://localhost:8081"
+
+
+def test_each_kind_of_value_is_read_from_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "dragoman.toml").write_text(
+        '[front]\nport = 1\nshare = 1\npublic = true\norigins = ["a", "b"]\nname = "n"'
+    )
+    assert read_section(Front, "front").values == Front(1, 1.0, True, ("a", "b"), "n")
+    for name, text in {"PORT": "2", "SHARE": ".25", "PUBLIC": "no", "ORIGINS": "c, d", "NAME": "m"}.items():
+        monkeypatch.setenv(f"DRAGOMAN_FRONT_{name}", text)
+    found = read_section(Front, "front")
+    assert found.values == Front(2, 0.25, False, ("c", "d"), "m")
+    assert {each.name: each.origin for each in found.settings}["front.port"] == "DRAGOMAN_FRONT_PORT"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[front]\nprot = 1", "no setting 'prot'"),
+        ('[front]\nport = "many"', "front.port cannot be 'many'"),
+        ("[front]\nport = true", "front.port cannot be True"),
+        ("[front]\norigins = [1]", "front.origins cannot be"),
+        ("front = 1", "[front] is not a section"),
+        ("[front", "not TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told_with_the_file(folder: Path, text: str, said: str) -> None:
+    (folder / "dragoman.toml").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        read_section(Front, "front")
+    assert said in str(caught.value)
+    assert "dragoman.toml" in str(caught.value)
+
+
+def test_a_mistake_in_the_environment_is_told_with_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_FRONT_PUBLIC", "perhaps")
+    with pytest.raises(ConfigurationError, match="DRAGOMAN_FRONT_PUBLIC cannot be 'perhaps'"):
+        read_section(Front, "front")
+
+
+def test_a_section_that_nobody_reads_and_a_file_that_is_not_there_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "dragoman.toml").write_text("[frnt]\nport = 1")
+    with pytest.raises(ConfigurationError, match=r"\[frnt\] is not a section"):
+        refuse_unknown_sections({"front": Front})
+    monkeypatch.setenv("DRAGOMAN_CONFIG", "elsewhere.toml")
+    with pytest.raises(ConfigurationError, match="not there"):
+        default_broker()
+
+
+def test_the_template_never_writes_down_what_is_set_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_BROKER", "redis://user:secret@localhost")
+    assert "secret" not in template()
+    assert '# broker = "embedded://.dragoman"' in template()
