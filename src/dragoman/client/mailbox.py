@@ -20,7 +20,9 @@ from dragoman.core.message import Message, header
 log = logging.getLogger("dragoman.client")
 
 WINDOW = 1000
-IDLE_WAIT = 5.0
+BATCH = 32
+"""Replies that are acknowledged in one go."""
+IDLE_WAIT = 1.0
 LONGEST_REST = 15.0
 REMEMBERED = 20_000
 """Requests that nobody waits for any more, and whose replies are known to be late for so long."""
@@ -57,6 +59,7 @@ class Mailbox:
         self._counters = counters
         self._pauses = pauses
         self._locate = locate
+        self._handed: list[Message] = []
         self._gone: OrderedDict[bytes, None] = OrderedDict()
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
@@ -94,8 +97,12 @@ class Mailbox:
 
     async def _round(self, receiver: Receiver) -> None:
         messages = await receiver.receive(WINDOW, IDLE_WAIT)
-        if not messages:
-            return
+        if messages:
+            await self._hand_out(messages)
+        if len(self._handed) >= BATCH or not messages:
+            await self._acknowledge(receiver)
+
+    async def _hand_out(self, messages: Sequence[Message]) -> None:
         self._counters.received += len(messages)
         if self._locate is None:
             for message in messages:
@@ -103,7 +110,15 @@ class Mailbox:
         else:
             for message in messages:
                 self._hand_over(message, await self._located(message, self._locate))
-        await receiver.acknowledge(self._finished(messages))
+        self._handed += messages
+
+    async def _acknowledge(self, receiver: Receiver) -> None:
+        """Now and then: whoever waited has the reply already, and nobody else reads this channel."""
+        handed, self._handed = self._handed, []
+        if handed and self._broker.capabilities.acknowledgement is Acknowledgement.CUMULATIVE:
+            handed = list({(each.channel, each.partition): each for each in handed}.values())
+        if handed:
+            await receiver.acknowledge(handed)
 
     async def _located(self, message: Message, locate: Locate) -> bytes | None:
         try:
@@ -125,13 +140,8 @@ class Mailbox:
             # On a channel of our own it was ours; on a shared one it may be anybody's.
             self._counters.repeated += 1
 
-    def _finished(self, messages: Sequence[Message]) -> Sequence[Message]:
-        if self._broker.capabilities.acknowledgement is Acknowledgement.EACH:
-            return messages
-        return list({(each.channel, each.partition): each for each in messages}.values())
-
     async def _give_up_receiver(self) -> None:
-        receiver, self._receiver = self._receiver, None
+        receiver, self._receiver, self._handed = self._receiver, None, []
         if receiver is not None:
             with contextlib.suppress(Exception):
                 await receiver.close()

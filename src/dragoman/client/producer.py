@@ -13,7 +13,7 @@ from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ClientError, EncodeError, Unsupported
-from dragoman.core.message import Message, Position, with_headers
+from dragoman.core.message import Headers, Message, Position, with_headers
 from dragoman.schema.records import is_record
 
 T = TypeVar("T")
@@ -74,13 +74,19 @@ class Producer(Generic[T]):
         """
         if delay > 0:
             self._check_delay()
-        if type(key) not in self._key_encoders:
-            await self._learn_key(type(key))
-        raw_key = self._key_encoders[type(key)](key)
         pairs = headers_of(headers) if headers else ()
         if expires_in is not None:
             expires = str(int((time.time() + expires_in) * 1000)).encode()
             pairs = with_headers(pairs, (EXPIRES_AT, expires))
+        return await self.send(value, key, pairs, partition, delay)
+
+    async def send(
+        self, value: T | None, key: Any, pairs: Headers, partition: int | None = None, delay: float = 0.0
+    ) -> Position | None:
+        """``publish`` with headers that are known to be well formed."""
+        if type(key) not in self._key_encoders:
+            await self._learn_key(type(key))
+        raw_key = self._key_encoders[type(key)](key)
         payload = None if value is None else self._encode(value)
         positions = await self._broker.publish(
             (Message(self.channel, payload, raw_key, pairs, partition),), delay

@@ -8,8 +8,7 @@ import itertools
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dragoman.client.addresses import Address, new_address, remove_orphans
 from dragoman.client.contracts import Contracts
@@ -42,8 +41,7 @@ RETENTION = 3600.0
 """Seconds that unread replies are kept, should this process die before it can remove their channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question(Generic[R]):
+class Question(NamedTuple, Generic[R]):
     """One request. ``reply`` is the class of the answer, ``raises`` are the errors that may come instead."""
 
     producer: Producer[Any]
@@ -113,7 +111,7 @@ class Requester:
         answered = False
         try:
             async with asyncio.timeout(question.timeout):
-                await question.producer.publish(question.value, key=question.key, headers=pairs)
+                await question.producer.send(question.value, question.key, pairs)
                 answer = await waiter.future
             answered = True
         except TimeoutError as error:
@@ -128,7 +126,7 @@ class Requester:
         waiter = mailbox.waiting[number] = Stream()
         try:
             async with asyncio.timeout(question.timeout):
-                await question.producer.publish(question.value, key=question.key, headers=pairs)
+                await question.producer.send(question.value, question.key, pairs)
             while (answer := await asyncio.wait_for(waiter.next(), question.timeout)) is not None:
                 yield await self._read(answer, question)
         except TimeoutError as error:

@@ -101,6 +101,8 @@ class Group:
 
     def next_event(self, now: float) -> float:
         """Seconds until a silent member may be out or a handover is due."""
+        if len(self.members) == 1:
+            return self.lease
         moments: Iterable[float] = (share.leave_by for share in self.shares.values() if share.leave_by)
         wait = min((moment - now for moment in moments), default=self.lease)
-        return min(wait, self.lease) if len(self.members) > 1 else self.lease
+        return min(wait, self.lease)

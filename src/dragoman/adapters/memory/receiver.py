@@ -30,6 +30,9 @@ class MemoryReceiver:
         self._turns: list[Share] = []
         self._waiter: asyncio.Future[None] | None = None
         self._thread = 0
+        self._in_one_go = True
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
         self._seen = bus.clock.now()
 
     def assign(self, shares: dict[Place, Share]) -> None:
@@ -52,7 +55,9 @@ class MemoryReceiver:
 
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         # Others get their turn, however busy the channel is. Nothing is taken before this point.
-        await asyncio.sleep(0)
+        if self._in_one_go:
+            await asyncio.sleep(0)
+        self._in_one_go = True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
@@ -69,16 +74,36 @@ class MemoryReceiver:
                         self._bus.topics[channel].waiting.add(self)
                 if not self._bus.clock.manual:
                     remaining = min(remaining, self._next_event(now))
-            timer = loop.call_later(max(remaining, 0.0), _finish, waiter)
+            self._wake_at(loop, loop.time() + max(remaining, 0.0))
+            self._in_one_go = False
             try:
                 await waiter
             finally:
-                timer.cancel()
                 with self._bus.lock:
                     self._waiter = None
                     self._seen = self._bus.clock.now()
-                    for topic in self._bus.topics.values():
-                        topic.waiting.discard(self)
+                    for channel in self.subscription.channels:
+                        if channel in self._bus.topics:
+                            self._bus.topics[channel].waiting.discard(self)
+
+    def _wake_at(self, loop: asyncio.AbstractEventLoop, moment: float) -> None:
+        """Have the waiter woken by then. A timer that comes early finds out and waits on: most never come."""
+        self._due = moment
+        if self._timer is None or self._timer.when() > moment:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(moment, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        waiter = self._waiter
+        if waiter is None or waiter.done():
+            return
+        loop = waiter.get_loop()
+        if self._due > loop.time():
+            self._timer = loop.call_at(self._due, self._ring)
+        else:
+            waiter.set_result(None)
 
     def _join_in(self) -> float:
         """Show that we are alive, in the group again if we were taken for dead; the time."""
@@ -115,7 +140,7 @@ class MemoryReceiver:
         if self._bus.delayed:
             wait = min(wait, self._bus.delayed[0].due - now)
         for share in self._turns:
-            if (due := share.progress.next_due()) is not None:
+            if share.progress.aside and (due := share.progress.next_due()) is not None:
                 wait = min(wait, due - now)
         return wait
 
@@ -170,6 +195,8 @@ class MemoryReceiver:
         with self._bus.lock:
             if not self.closed:
                 self.closed = True
+                if self._timer is not None:
+                    self._timer.cancel()
                 self._group.leave(self, self._bus.clock.now())
                 self._bus.forget_temporary(self.subscription.group, self._group)
                 self._shares = {}

@@ -22,7 +22,9 @@ class Share:
         self.leave_by: float | None = None
 
     def take(self, limit: int, now: float) -> list[Message]:
-        progress = self.progress
+        progress, log = self.progress, self.log
+        if progress.cursor >= log.base + len(log.messages) and progress.plain:
+            return []
         if progress.position < self.log.base:
             progress.forget_before(self.log.base)
         if progress.plain:
