@@ -1,0 +1,1 @@
+"""Where gateways keep what they have accepted and what waits to be collected."""

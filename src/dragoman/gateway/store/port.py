@@ -1,0 +1,137 @@
+"""The store port: tickets of requests, responses that wait, and keys. Shared by all gateways on one store."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Collect(StrEnum):
+    """What becomes of a response that was collected."""
+
+    ONCE = "once"
+    """It is gone."""
+    LEASE = "lease"
+    """Nobody gets it for a while; then it can be collected again, unless it was reported as arrived."""
+    KEEP = "keep"
+    """It stays until its time is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One request, known by a hash of owner, client, request and destination."""
+
+    key: str
+    digest: str
+    """A hash of what was asked: the same key with another digest is a contradiction."""
+    at: float
+    expires: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """``mine``: nobody had this ticket, or whoever had it is gone. Else what is known of it."""
+
+    mine: bool
+    digest: str = ""
+    outcome: str = ""
+    """What came of it; empty while it is being done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A response that waits to be collected."""
+
+    owner: str
+    client: str
+    request: str
+    entity: str
+    level: str
+    token: str
+    """The keyed hash of the original token."""
+    collect: Collect
+    lease: float
+    expires: float
+    body: str
+    """The envelope as JSON, as the client will get it."""
+
+    @property
+    def place(self) -> Place:
+        return Place(self.client, self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a client looks for the response to a request."""
+
+    client: str
+    request: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """An API key. Only the hash of its secret is kept."""
+
+    id: str
+    owner: str
+    secret: str
+    resources: tuple[str, ...] = ()
+    created: float = 0.0
+    expires: float | None = None
+
+
+class Store(Protocol):
+    """Safe for many tasks of one event loop, and for many gateways at once.
+
+    What a write has returned from is as durable as the store can make it. Times are seconds since the epoch,
+    given by the caller. Raises ``NotNow`` when the store cannot be reached.
+    """
+
+    async def open(self) -> None:
+        """Make tables and the like, if they are missing."""
+
+    async def close(self) -> None: ...
+
+    async def claim(self, ticket: Ticket, *, stale: float) -> Claim:
+        """Take the ticket if nobody has it. One without an outcome that is older than ``stale`` counts as
+        nobody's: whoever had it has died. One of several who claim at once gets it."""
+
+    async def settle(self, key: str, outcome: str) -> None:
+        """Say what came of it."""
+
+    async def release(self, key: str) -> None:
+        """Give a ticket back that has no outcome."""
+
+    async def hold(self, held: Held, now: float) -> bool:
+        """Keep a response; ``False`` if there is one already, which then stays."""
+
+    async def find(self, place: Place, now: float) -> Sequence[Held]:
+        """Responses at this place that are neither expired nor leased, the oldest first."""
+
+    async def take(self, held: Held, now: float) -> bool:
+        """Collect it as its mode says. ``False`` if another was faster: exactly one succeeds."""
+
+    async def done(self, held: Held) -> None:
+        """It has arrived: forget it."""
+
+    async def leased(self, place: Place, now: float) -> Sequence[Held]:
+        """Responses at this place that are leased."""
+
+    async def present(self, places: Collection[Place], now: float) -> set[Place]:
+        """At which of these places something can be collected."""
+
+    async def waiting(self, owner: str, most: int, now: float) -> int:
+        """How many responses wait for an owner; the count may end at ``most``."""
+
+    async def sweep(self, now: float) -> int:
+        """Forget what has expired; how many responses that were."""
+
+    async def add_key(self, key: StoredKey) -> None: ...
+
+    async def key(self, id: str) -> StoredKey | None: ...
+
+    async def keys(self) -> Sequence[StoredKey]: ...
+
+    async def revoke_key(self, id: str) -> bool: ...

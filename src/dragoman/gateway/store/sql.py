@@ -1,0 +1,206 @@
+"""The store on a database: SQLite for gateways of one machine, PostgreSQL for those of many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Sequence
+
+from dragoman.core.database import Database, Row, Transaction
+from dragoman.core.errors import Conflict, RegistryUnavailable
+from dragoman.gateway.store.lane import Lane, away
+from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket
+from dragoman.gateway.store.tables import make_tables
+
+_SELECT = (
+    "SELECT owner, client, request, entity, level, token, collect, lease, expires, body"
+    " FROM gateway_responses WHERE client = ? AND request = ? AND expires > ?"
+)
+_DELETE = "DELETE FROM gateway_responses WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
+_LEASE = (
+    "UPDATE gateway_responses SET leased_until = ?"
+    " WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
+)
+_IF_FREE = " AND expires > ? AND leased_until <= ? RETURNING client"
+_HOLD = (
+    "INSERT INTO gateway_responses"
+    " (owner, client, request, entity, level, token, collect, lease, expires, body, leased_until)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    " ON CONFLICT (client, request, owner, entity) DO UPDATE SET level = excluded.level,"
+    " token = excluded.token, collect = excluded.collect, lease = excluded.lease,"
+    " expires = excluded.expires, body = excluded.body, leased_until = 0"
+    " WHERE gateway_responses.expires <= ? RETURNING client"
+)
+_PRESENT = "SELECT client, request FROM gateway_responses WHERE expires > ? AND leased_until <= ? AND "
+_KEYS = "SELECT id, owner, secret, resources, created, expires FROM gateway_keys"
+_AT_ONCE = 100
+
+
+class SqlStore:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._writes = Lane(database, write=True)
+        self._reads = Lane(database, write=False)
+
+    async def open(self) -> None:
+        try:
+            await asyncio.to_thread(make_tables, self._database)
+        except RegistryUnavailable as error:
+            raise away(error) from error
+
+    async def close(self) -> None:
+        await self._writes.close()
+        await self._reads.close()
+        self._database.close()
+
+    async def claim(self, ticket: Ticket, *, stale: float) -> Claim:
+        return await self._writes.run(lambda tx: _claim(tx, ticket, stale))
+
+    async def settle(self, key: str, outcome: str) -> None:
+        await self._writes.run(
+            lambda tx: tx.execute("UPDATE gateway_tickets SET outcome = ? WHERE id = ?", (outcome, key))
+        )
+
+    async def release(self, key: str) -> None:
+        await self._writes.run(
+            lambda tx: tx.execute("DELETE FROM gateway_tickets WHERE id = ? AND outcome = ''", (key,))
+        )
+
+    async def hold(self, held: Held, now: float) -> bool:
+        return await self._writes.run(lambda tx: _hold(tx, held, now))
+
+    async def find(self, place: Place, now: float) -> Sequence[Held]:
+        return await self._select(_SELECT + " AND leased_until <= ? ORDER BY expires", place, now)
+
+    async def leased(self, place: Place, now: float) -> Sequence[Held]:
+        return await self._select(_SELECT + " AND leased_until > ? ORDER BY expires", place, now)
+
+    async def _select(self, sql: str, place: Place, now: float) -> Sequence[Held]:
+        values = (place.client, place.request, now, now)
+        rows = await self._reads.run(lambda tx: tx.execute(sql, values))
+        return [_held(row) for row in rows]
+
+    async def take(self, held: Held, now: float) -> bool:
+        if held.collect is Collect.KEEP:
+            return True
+        return await self._writes.run(lambda tx: _take(tx, held, now))
+
+    async def done(self, held: Held) -> None:
+        await self._writes.run(lambda tx: tx.execute(_DELETE, _at(held)))
+
+    async def present(self, places: Collection[Place], now: float) -> set[Place]:
+        return await self._reads.run(lambda tx: _present(tx, list(places), now))
+
+    async def waiting(self, owner: str, most: int, now: float) -> int:
+        sql = (
+            "SELECT count(*) FROM"
+            " (SELECT 1 FROM gateway_responses WHERE owner = ? AND expires > ? LIMIT ?) AS counted"
+        )
+        rows = await self._reads.run(lambda tx: tx.execute(sql, (owner, now, most)))
+        return int(rows[0][0])
+
+    async def sweep(self, now: float) -> int:
+        return await self._writes.run(lambda tx: _sweep(tx, now))
+
+    async def add_key(self, key: StoredKey) -> None:
+        await self._writes.run(lambda tx: _add_key(tx, key))
+
+    async def key(self, id: str) -> StoredKey | None:
+        rows = await self._reads.run(lambda tx: tx.execute(_KEYS + " WHERE id = ?", (id,)))
+        return _key(rows[0]) if rows else None
+
+    async def keys(self) -> Sequence[StoredKey]:
+        rows = await self._reads.run(lambda tx: tx.execute(_KEYS + " ORDER BY created, id"))
+        return [_key(row) for row in rows]
+
+    async def revoke_key(self, id: str) -> bool:
+        rows = await self._writes.run(
+            lambda tx: tx.execute("DELETE FROM gateway_keys WHERE id = ? RETURNING id", (id,))
+        )
+        return bool(rows)
+
+
+def _claim(tx: Transaction, ticket: Ticket, stale: float) -> Claim:
+    key, digest, at, expires = ticket.key, ticket.digest, ticket.at, ticket.expires
+    made = tx.execute(
+        "INSERT INTO gateway_tickets (id, digest, made, expires, outcome) VALUES (?, ?, ?, ?, '')"
+        " ON CONFLICT (id) DO NOTHING RETURNING id",
+        (key, digest, at, expires),
+    )
+    if made:
+        return Claim(True)
+    # The condition is looked at again by the update itself, so of two who see a stale one, one gets it.
+    taken = tx.execute(
+        "UPDATE gateway_tickets SET digest = ?, made = ?, expires = ?, outcome = ''"
+        " WHERE id = ? AND (expires <= ? OR (outcome = '' AND digest = ? AND made < ?)) RETURNING id",
+        (digest, at, expires, key, at, digest, stale),
+    )
+    if taken:
+        return Claim(True)
+    rows = tx.execute("SELECT digest, outcome FROM gateway_tickets WHERE id = ?", (key,))
+    return Claim(False, *rows[0]) if rows else Claim(False)
+
+
+def _hold(tx: Transaction, held: Held, now: float) -> bool:
+    values = (
+        held.owner,
+        held.client,
+        held.request,
+        held.entity,
+        held.level,
+        held.token,
+        held.collect.value,
+        held.lease,
+        held.expires,
+        held.body,
+        now,
+    )
+    return bool(tx.execute(_HOLD, values))
+
+
+def _take(tx: Transaction, held: Held, now: float) -> bool:
+    if held.collect is Collect.ONCE:
+        return bool(tx.execute(_DELETE + _IF_FREE, (*_at(held), now, now)))
+    return bool(tx.execute(_LEASE + _IF_FREE, (now + held.lease, *_at(held), now, now)))
+
+
+def _present(tx: Transaction, places: Sequence[Place], now: float) -> set[Place]:
+    found: set[Place] = set()
+    for start in range(0, len(places), _AT_ONCE):
+        some = places[start : start + _AT_ONCE]
+        any_of = " OR ".join(["(client = ? AND request = ?)"] * len(some))
+        values = (now, now, *(part for each in some for part in (each.client, each.request)))
+        rows = tx.execute(_PRESENT + f"({any_of})", values)
+        found.update(Place(client, request) for client, request in rows)
+    return found
+
+
+def _sweep(tx: Transaction, now: float) -> int:
+    tx.execute("DELETE FROM gateway_tickets WHERE expires <= ?", (now,))
+    return len(tx.execute("DELETE FROM gateway_responses WHERE expires <= ? RETURNING client", (now,)))
+
+
+def _at(held: Held) -> tuple[str, str, str, str]:
+    return held.client, held.request, held.owner, held.entity
+
+
+def _held(row: Row) -> Held:
+    owner, client, request, entity, level, token, collect, lease, expires, body = row
+    mode = Collect(collect)
+    return Held(owner, client, request, entity, level, token, mode, float(lease), float(expires), body)
+
+
+def _add_key(tx: Transaction, key: StoredKey) -> None:
+    made = tx.execute(
+        "INSERT INTO gateway_keys (id, owner, secret, resources, created, expires)"
+        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING id",
+        (key.id, key.owner, key.secret, json.dumps(key.resources), key.created, key.expires),
+    )
+    if not made:
+        raise Conflict(f"There is a key {key.id!r} already.")
+
+
+def _key(row: Row) -> StoredKey:
+    id, owner, secret, resources, created, expires = row
+    end = None if expires is None else float(expires)
+    return StoredKey(id, owner, secret, tuple(json.loads(resources)), float(created), end)
