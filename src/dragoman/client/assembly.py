@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from dragoman.client.burial import Bury, burial
+from dragoman.client.batch import Batch, Runner, batches
+from dragoman.client.burial import burial
+from dragoman.client.chain import Chain
 from dragoman.client.composition import compose, guarded
 from dragoman.client.consumer import Consumer, Pace
 from dragoman.client.contracts import Contracts
 from dragoman.client.delivery import Delivery
 from dragoman.client.dispatch import Candidate, Dispatcher, Failures
-from dragoman.client.endpoint import Endpoint
+from dragoman.client.endpoint import Endpoint, subscription_of
 from dragoman.client.invocation import invocation
 from dragoman.client.keyreading import key_reader
-from dragoman.client.lane import Intake
+from dragoman.client.lane import Batching, Intake
+from dragoman.client.later import retry_channels, when_due
 from dragoman.client.metrics import ChannelMetrics, Metrics
-from dragoman.client.middleware.dead_letter import dead_letter, keep
-from dragoman.client.middleware.expiry import expiry
-from dragoman.client.middleware.invalid import invalid, rejection
-from dragoman.client.middleware.retry import retry
+from dragoman.client.middleware.invalid import rejection
 from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.client.pausing import Pauses
 from dragoman.client.reply import Answers
+from dragoman.client.sequence.assembling import Assembler
 from dragoman.core.broker import Broker, Subscription
 from dragoman.schema.records import is_record
 
@@ -43,29 +44,57 @@ class Assembly:
     metrics: Metrics
     pauses: Pauses
     executor: Executor
+    halted: Callable[[Exception], None] | None = None
+    """Told when an endpoint has ended the work of its group."""
 
     async def consumers(self, endpoints: Sequence[tuple[Endpoint, Given]]) -> list[Consumer]:
-        """Endpoints of one group that start alike share one member of the group."""
-        members: dict[tuple[str, object], dict[str, list[tuple[Endpoint, Given]]]] = {}
+        """Endpoints of one group that subscribe alike share one member of the group."""
+        members: dict[tuple[Any, ...], dict[str, list[tuple[Endpoint, Given]]]] = {}
         for endpoint, given in endpoints:
-            channels = members.setdefault((endpoint.group, endpoint.options.start), defaultdict(list))
+            options = endpoint.options
+            alike = (endpoint.group, str(options.start), options.sharing, options.durable)
+            channels = members.setdefault(alike, defaultdict(list))
             channels[endpoint.channel].append((endpoint, given))
-        return [await self._consumer(channels) for channels in members.values()]
+        return [each for channels in members.values() for each in await self._members(channels)]
 
-    async def _consumer(self, channels: Mapping[str, list[tuple[Endpoint, Given]]]) -> Consumer:
+    async def _members(self, channels: Mapping[str, list[tuple[Endpoint, Given]]]) -> list[Consumer]:
         first = next(iter(channels.values()))[0][0]
         intakes = {channel: await self._intake(some) for channel, some in channels.items()}
-        subscription = Subscription(
-            tuple(channels), first.group, start=first.options.start, member=self.options.name
-        )
+        main = subscription_of(first, tuple(channels), self.options.name)
+        return [self._consumer(main, intakes), *self._retry_consumers(channels, intakes)]
+
+    def _consumer(self, subscription: Subscription, intakes: Mapping[str, Intake]) -> Consumer:
         pace = Pace(self.options.window, self.options.drain_timeout)
-        return Consumer(self.broker, subscription, intakes, pace, self.pauses)
+        return Consumer(self.broker, subscription, intakes, pace, self.pauses, self.halted)
+
+    def _retry_consumers(
+        self, channels: Mapping[str, list[tuple[Endpoint, Given]]], intakes: Mapping[str, Intake]
+    ) -> list[Consumer]:
+        """A member for each delay: what waits long does not hold up what waits for a moment only."""
+        found = []
+        for channel, some in channels.items():
+            endpoint, intake = some[0][0], intakes[channel]
+            for name in retry_channels(endpoint, self.broker.capabilities):
+                handle = when_due(intake.handle, channel, self.pauses)
+                subscription = Subscription((name,), f"{endpoint.group}.retry", member=self.options.name)
+                found.append(self._consumer(subscription, {name: replace(intake, handle=handle)}))
+        return found
 
     async def _intake(self, endpoints: Sequence[tuple[Endpoint, Given]]) -> Intake:
         first = endpoints[0][0]
+        options = first.options
         candidates = [each for one, given in endpoints for each in await self._candidates(one, given)]
-        dispatcher = Dispatcher(first.channel, first.group, candidates, self.contracts, self._failures(first))
-        return Intake(dispatcher.handle, first.options.concurrency, self.metrics.of(first.channel))
+        failures = self._failures(first)
+        dispatcher = Dispatcher(
+            first.channel, first.group, candidates, self.contracts, failures, self.pauses
+        )
+        handle, batch = dispatcher.handle, None
+        if first.batch:
+            batch = Batching(batches(dispatcher.handle), options.batch_size, options.batch_wait)
+        else:
+            handle = Assembler(handle, dispatcher.refuse, options.sequence, self.pauses).take
+        lanes = 1 if first.batch else options.concurrency
+        return Intake(handle, lanes, self.metrics.of(first.channel), batch)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
         handle = await self._handler(endpoint, given)
@@ -82,9 +111,16 @@ class Assembly:
 
     async def _handler(self, endpoint: Endpoint, given: Given) -> Handler:
         counters = self.metrics.of(endpoint.channel)
+        chain = Chain(endpoint, self.broker, counters, self.pauses)
         answers = await self._answers(endpoint, counters)
         own = tuple(guarded(each) for each in (*self.middleware, *endpoint.middleware))
-        return compose((*self._standard(endpoint), *own), invocation(endpoint, given, self.executor, answers))
+        invoke = invocation(endpoint, given, self.executor, answers)
+        if not endpoint.batch:
+            return compose((*chain.around(), *own), invoke)
+        inner = compose(own, invoke)
+        together = compose((chain.repeating(),), inner)
+        alone = compose((*chain.failing(), chain.repeating()), lambda delivery: inner(Batch([delivery])))
+        return compose(chain.before(), Runner(together, alone).join)
 
     async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics) -> Answers | None:
         """How the endpoint answers; ``None`` if it never does."""
@@ -97,25 +133,10 @@ class Assembly:
         raised = {cls: await bind(endpoint.error_contract_channel(cls), cls) for cls in endpoint.raises}
         return Answers(self.broker, endpoint.reply_to, bound, raised, endpoint.correlation, counters)
 
-    def _standard(self, endpoint: Endpoint) -> tuple[Middleware, ...]:
-        """From the outside in. Users' own come after them, and so are part of what is tried again."""
-        options, counters, bury = endpoint.options, self.metrics.of(endpoint.channel), self._bury
-        dead = options.dead_letter_channel(endpoint.channel)
-        unreadable = options.invalid_channel(endpoint.channel)
-        return (
-            expiry(dead or unreadable, bury, counters),
-            invalid(unreadable, bury, counters),
-            keep(options.retry, counters)
-            if dead is None
-            else dead_letter(dead, options.deliveries, bury, counters),
-            retry(options.retry, self.pauses, counters),
-        )
-
     def _failures(self, endpoint: Endpoint) -> Failures:
         """For messages that reach no endpoint: as the channel's first endpoint in the group wants it."""
-        options, counters, bury = endpoint.options, self.metrics.of(endpoint.channel), self._bury
-        dead = options.dead_letter_channel(endpoint.channel)
-        strategy = keep(options.retry, counters) if dead is None else dead_letter(dead, None, bury, counters)
+        options, counters, bury = endpoint.options, self.metrics.of(endpoint.channel), burial(self.broker)
+        strategy = Chain(endpoint, self.broker, counters, self.pauses).strategy()
 
         async def unroutable(delivery: Delivery, error: Exception) -> Outcome:
             async def fail(delivery: Delivery) -> Outcome:
@@ -124,7 +145,3 @@ class Assembly:
             return await strategy(delivery, fail)
 
         return Failures(rejection(options.invalid_channel(endpoint.channel), bury, counters), unroutable)
-
-    @property
-    def _bury(self) -> Bury:
-        return burial(self.broker)

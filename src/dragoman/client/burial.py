@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dragoman.client import headers as names
 from dragoman.client.delivery import Delivery
 from dragoman.client.refusal import new_reference, refusal_of
+from dragoman.client.sequence.parts import Whole
 from dragoman.core.broker import Broker
 from dragoman.core.errors import DragomanError
 from dragoman.core.message import Message, with_headers
@@ -25,7 +26,7 @@ def burial(broker: Broker) -> Bury:
     async def bury(delivery: Delivery, channel: str, cause: BaseException) -> None:
         """Returns once the broker has it. The frame and the key are untouched."""
         reference = new_reference()
-        await broker.publish([letter(delivery, channel, cause, reference)])
+        await broker.publish(letters(delivery, channel, cause, reference))
         refusal = refusal_of(delivery.message, cause, reference)
         if refusal is not None:
             await tell(delivery, refusal)
@@ -41,10 +42,12 @@ def burial(broker: Broker) -> Bury:
     return bury
 
 
-def letter(delivery: Delivery, channel: str, cause: BaseException, reference: str) -> Message:
+def letters(delivery: Delivery, channel: str, cause: BaseException, reference: str) -> list[Message]:
+    """One letter; for a message that came in parts one for each, since the whole may be too large to send."""
     message = delivery.message
     pairs = [*_cause(delivery, cause), (names.ERROR_REFERENCE, reference.encode())]
-    return Message(channel, message.payload, message.key, with_headers(message.headers, *pairs))
+    parts = message.parts if isinstance(message, Whole) else (message,)
+    return [Message(channel, part.payload, part.key, with_headers(part.headers, *pairs)) for part in parts]
 
 
 def code_of(cause: BaseException) -> str:
@@ -68,7 +71,13 @@ def _cause(delivery: Delivery, cause: BaseException) -> list[tuple[str, bytes]]:
         names.ERROR_MESSAGE: str(cause)[:LONGEST_TEXT],
         names.ATTEMPTS: delivery.attempt if delivery.failure is not None else 0,
         names.DELIVERIES: message.attempt,
-        names.FIRST_FAILED_AT: delivery.failed_at or now,
+        names.FIRST_FAILED_AT: _first_failed(message) or delivery.failed_at or now,
         names.FAILED_AT: now,
     }
     return [(name, str(value).encode()) for name, value in known.items() if value is not None]
+
+
+def _first_failed(message: Message) -> str:
+    """When it failed for the first time, if it was tried again later since."""
+    retried = message.header(names.RETRIES) is not None
+    return names.text_of(message.header(names.FIRST_FAILED_AT)) if retried else ""

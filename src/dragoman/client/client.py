@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,12 +20,14 @@ from dragoman.client.controller import Controller, bind
 from dragoman.client.correlation import read_correlation
 from dragoman.client.headers import GivenHeaders
 from dragoman.client.metrics import Metrics
-from dragoman.client.options import ClientOptions
+from dragoman.client.options import ClientOptions, EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.pausing import Pauses
+from dragoman.client.poll import Poll, Source
 from dragoman.client.producer import Producer, require_record
 from dragoman.client.requests import Question, Requester
+from dragoman.client.sequence.parts import PART
 from dragoman.client.startup import Checks
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
@@ -63,7 +66,7 @@ class Client:
         self._broker = broker
         self._registry = registry
         self._controllers = tuple(controllers)
-        self._middleware = tuple(middleware)
+        self.middleware = tuple(middleware)
         self._running: _Running | None = None
 
     @property
@@ -89,7 +92,7 @@ class Client:
             # In this order: handlers that are still at work may go on using the client.
             stack.callback(self._forget)
             stack.push_async_callback(running.stop)
-            await running.start(self._controllers, self._middleware)
+            await running.start(self._controllers, self.middleware)
             running.closing = stack.pop_all()
         return self
 
@@ -140,6 +143,19 @@ class Client:
             return []
         producer: Producer[T] = await self.producer(channel, require_record(channel, values[0]))
         return await producer.publish_many(values, key=key, headers=headers, partition=partition, delay=delay)
+
+    async def publish_in_parts(
+        self,
+        channel: str,
+        value: object,
+        *,
+        key: Any = None,
+        headers: GivenHeaders | None = None,
+        part_size: int = PART,
+    ) -> Sequence[Position | None]:
+        """Publish a record that is too large for one message. See ``Producer.publish_in_parts``."""
+        producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
+        return await producer.publish_in_parts(value, key=key, headers=headers, part_size=part_size)
 
     async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
         """A producer with its contract checked and its encoder compiled; made once, then given again.
@@ -203,15 +219,42 @@ class Client:
             async for each in replies:
                 yield each
 
+    def poll(
+        self,
+        channel: str,
+        cls: type[T],
+        *,
+        group: str | None = None,
+        wait: float | None = None,
+        limit: int | None = None,
+        options: EndpointOptions | None = None,
+    ) -> Poll[T]:
+        """Take messages one after the other, when the program is ready for them.
+
+            async with client.poll("loan.requests", LoanRequest, group="reports", wait=5.0) as requests:
+                async for request in requests: ...
+
+        A message is acknowledged when the next one is asked for, or when the block ends without an error;
+        after an error it is delivered again. The loop ends when nothing came for ``wait`` seconds, or after
+        ``limit`` messages; without them, never.
+        """
+        return Poll(
+            Source(channel, cls, group, options, wait, limit), self._run.open_poll, self._run.detach
+        )
+
     @property
     def in_flight(self) -> int:
         """Messages received and not handled yet."""
         return 0 if self._running is None else sum(each.in_flight for each in self._running.consumers)
 
     async def run(self) -> None:
-        """Handle messages until the process is asked to end by SIGINT or SIGTERM."""
+        """Handle messages until the process is asked to end by SIGINT or SIGTERM.
+
+        Raises ``ClientError`` when an endpoint with the strategy ``stop`` has ended the work of its group.
+        """
+        running = self._run
         loop = asyncio.get_running_loop()
-        ended = asyncio.Event()
+        ended = running.ended
         signals = (signal.SIGINT, signal.SIGTERM)
         for each in signals:
             with contextlib.suppress(NotImplementedError):
@@ -222,6 +265,12 @@ class Client:
             for each in signals:
                 with contextlib.suppress(NotImplementedError):
                     loop.remove_signal_handler(each)
+        if running.failure is not None:
+            raise ClientError(
+                "An endpoint has stopped its group, since a message could not be handled.",
+                code="client.stopped",
+                next="Cure the cause and start again: the message is delivered again.",
+            ) from running.failure
 
     @property
     def _run(self) -> _Running:
@@ -240,6 +289,8 @@ class _Running:
         self.registry = registry
         self.closing = AsyncExitStack()
         self.consumers: list[Consumer] = []
+        self.ended = asyncio.Event()
+        self.failure: Exception | None = None
         self._client = client
         self._pauses = Pauses()
         options = client.options
@@ -251,12 +302,31 @@ class _Running:
         )
 
     async def start(self, given: Sequence[object], middleware: tuple[Middleware, ...]) -> None:
+        await self._attach(given, middleware, self._client.options)
+
+    async def open_poll(self, given: object) -> Sequence[Consumer]:
+        """One message at a time: the others are for the other members of the group."""
+        options = replace(self._client.options, window=1)
+        return await self._attach([given], self._client.middleware, options)
+
+    async def detach(self, consumers: Sequence[Consumer]) -> None:
+        await asyncio.gather(*(each.stop() for each in consumers))
+        self.consumers = [each for each in self.consumers if each not in consumers]
+
+    def _halted(self, why: Exception) -> None:
+        self.failure = self.failure or why
+        self.ended.set()
+
+    async def _attach(
+        self, given: Sequence[object], middleware: tuple[Middleware, ...], options: ClientOptions
+    ) -> list[Consumer]:
+        """Check endpoints, join their groups, and begin to handle messages."""
         client = self._client
-        checks = Checks(self.broker, self._contracts, client.options)
+        checks = Checks(self.broker, self._contracts, options)
         controllers = []
         for each in given:
             try:
-                controllers.append(bind(each, client.options))
+                controllers.append(bind(each, options))
             except DragomanError as error:
                 checks.problem(getattr(each, "__qualname__", type(each).__qualname__), error)
         await checks.all(controllers)
@@ -264,18 +334,25 @@ class _Running:
         assembly = Assembly(
             self.broker,
             self._contracts,
-            client.options,
+            options,
             middleware,
             client.metrics,
             self._pauses,
             self._executor,
+            self._halted,
         )
         endpoints = [each for one in controllers for each in await self._filled(one)]
-        self.consumers = await assembly.consumers(endpoints)
-        for consumer in self.consumers:
-            await consumer.subscribe()
-        for consumer in self.consumers:
+        consumers = await assembly.consumers(endpoints)
+        self.consumers += consumers
+        try:
+            for consumer in consumers:
+                await consumer.subscribe()
+        except BaseException:
+            await self.detach(consumers)
+            raise
+        for consumer in consumers:
             consumer.start()
+        return consumers
 
     async def _filled(self, controller: Controller) -> list[Any]:
         """Give the controller and its endpoints what they wish for."""

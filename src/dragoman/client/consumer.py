@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dragoman.client.burial import code_of
@@ -45,12 +45,14 @@ class Consumer:
         intakes: Mapping[str, Intake],
         pace: Pace,
         pauses: Pauses,
+        halted: Callable[[Exception], None] | None = None,
     ) -> None:
         self._broker = broker
         self._subscription = subscription
         self._intakes = intakes
         self._pace = pace
         self._pauses = pauses
+        self._halted = halted
         self._receiver: Receiver | None = None
         self._flight: Flight | None = None
         self._task: asyncio.Task[None] | None = None
@@ -78,6 +80,9 @@ class Consumer:
                 else:
                     await self._round(self._receiver, self._flight)
                 failures = 0
+                if self._flight is not None and self._flight.stopped is not None:
+                    await self._halt(self._flight.stopped)
+                    return
             except Exception as error:
                 failures += 1
                 self._report(error, failures)
@@ -130,11 +135,21 @@ class Consumer:
             with contextlib.suppress(Exception):
                 await receiver.close()
 
+    async def _halt(self, why: Exception) -> None:
+        """An endpoint wants no more messages. Leave the group, so that others may try."""
+        await self._leave()
+        self._receiver = self._flight = None
+        if self._halted is not None:
+            self._halted(why)
+
     async def stop(self) -> None:
         """Receive nothing more, let running handlers finish, acknowledge them, leave the group."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self._leave()
+
+    async def _leave(self) -> None:
         receiver, flight = self._receiver, self._flight
         if receiver is None or flight is None:
             return

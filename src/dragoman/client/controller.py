@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, overload
 
 from dragoman.client.endpoint import Endpoint, EndpointMark, mark_of, reply_class
@@ -127,16 +128,22 @@ def _endpoint(
     name: str, function: Any, mark: EndpointMark, owner: ControllerMark, options: ClientOptions
 ) -> Endpoint:
     hints = mark.hints if mark.hints is not None else hints_of(function)
+    chosen = replace(mark.options or owner.options or options.endpoint, **mark.subscription)
     return Endpoint(
         name=name,
         channel=mark.channel,
-        group=mark.group or owner.group or options.group,
+        group=mark.group or owner.group or (options.group if chosen.durable else _own_group(options)),
         reply_to=mark.reply_to,
         reply=reply_class(hints),
-        options=mark.options or owner.options or options.endpoint,
+        options=chosen,
         middleware=(*owner.middleware, *mark.middleware),
         function=function,
         parameters=parameters_of(function, hints, name),
         raises=mark.raises,
         correlation=mark.correlation,
     )
+
+
+def _own_group(options: ClientOptions) -> str:
+    """A group that is forgotten with its last member, for nobody but this endpoint of this client."""
+    return f"{options.name}.{secrets.token_hex(8)}"

@@ -29,6 +29,8 @@ class Route:
     read_key: Callable[[bytes | None], Any] | None = None
     learn_key: Callable[[bytes | None], Awaitable[None]] | None = None
     """Must come before ``read_key`` where keys are records: it may have to ask the registry."""
+    pause: Callable[[float], Awaitable[bool]] | None = None
+    """Rest so many seconds; ``False`` at once when the client is closing."""
 
 
 class Delivery:
@@ -57,6 +59,13 @@ class Delivery:
         self.value = route.decode(self.message.payload)
         if route.read_key is not None:
             self.key = route.read_key(self.message.key)
+
+    async def pause(self, seconds: float) -> bool:
+        """For middleware that lets a message wait; ``False`` at once when the client is closing.
+
+        The partition waits with it, so order holds. On ``False``, give ``again()``.
+        """
+        return await self.route.pause(seconds) if self.route.pause is not None else True
 
     @property
     def endpoint(self) -> str:

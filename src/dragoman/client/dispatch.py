@@ -15,6 +15,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import SETTLED
 from dragoman.client.keyreading import KeyReader
 from dragoman.client.outcome import DONE, Handler, Outcome, again
+from dragoman.client.pausing import Pauses
 from dragoman.core.contract import Compatibility, ContractVersion
 from dragoman.core.errors import (
     DecodeError,
@@ -66,11 +67,13 @@ class Dispatcher:
         candidates: Sequence[Candidate],
         contracts: Contracts,
         failures: Failures,
+        pauses: Pauses,
     ) -> None:
         self._channel = channel
         self._group = group
         self._contracts = contracts
         self._failures = failures
+        self._pauses = pauses
         self._largest = contracts.largest_message
         # The newest version is asked first; endpoints that take every version come last.
         self._candidates = sorted(
@@ -137,7 +140,16 @@ class Dispatcher:
     ) -> Route:
         endpoint = candidate.endpoint
         learn = candidate.read_key.learn if isinstance(candidate.read_key, KeyReader) else None
-        return Route(endpoint.name, self._group, decode, candidate.handle, version, candidate.read_key, learn)
+        return Route(
+            endpoint.name,
+            self._group,
+            decode,
+            candidate.handle,
+            version,
+            candidate.read_key,
+            learn,
+            self._pauses,
+        )
 
     def _tombstone(self) -> Route:
         for candidate in self._candidates:
@@ -181,6 +193,10 @@ class Dispatcher:
         except IncompatibleSchema:
             return False
         return True
+
+    async def refuse(self, message: Message, error: MessageError) -> Outcome:
+        """A message that cannot reach any endpoint is a failure like others."""
+        return await self._failures.unroutable(self._lost(message), error)
 
     def _lost(self, message: Message) -> Delivery:
         """A delivery that has no endpoint, for its letter."""

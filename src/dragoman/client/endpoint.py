@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, get_args, get_origin
 
 from dragoman.client.correlation import Correlation, read_correlation
 from dragoman.client.options import EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Hints, Kind, Parameter, alternatives, hints_of, unwrapped
+from dragoman.core.broker import Sharing, Start, Subscription
 from dragoman.core.channel import check_name
 from dragoman.schema.records import is_record
 
@@ -32,6 +33,8 @@ class EndpointMark:
     hints: Hints | None
     raises: tuple[type[Exception], ...] = ()
     correlation: Correlation | None = None
+    subscription: Mapping[str, Any] = field(default_factory=dict)
+    """``sharing``, ``durable`` and ``start`` as far as they were given: they go before the options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,11 @@ class Endpoint:
         return next(each for each in self.parameters if each.kind is Kind.PAYLOAD)
 
     @property
+    def batch(self) -> bool:
+        """Whether it takes many messages at once."""
+        return self.payload.many
+
+    @property
     def key(self) -> Parameter | None:
         return next((each for each in self.parameters if each.kind is Kind.KEY), None)
 
@@ -79,6 +87,9 @@ def endpoint(
     middleware: Sequence[Middleware] = (),
     raises: Sequence[type[Exception]] = (),
     correlation: str | None = None,
+    sharing: Sharing | None = None,
+    durable: bool | None = None,
+    start: Start | None = None,
 ) -> Callable[[F], F]:
     """Give this function the messages of a channel.
 
@@ -87,12 +98,15 @@ def endpoint(
     loop, plain ``def`` in a thread. An ``async def`` that yields records sends each as a reply. ``raises``
     are exception classes that are records, too: who asked has them raised again. ``correlation`` is where
     requests and replies carry the same, such as ``$message.payload#/request_id``. ``group`` is for
-    functions; methods have their controller's.
+    functions; methods have their controller's. ``sharing``, ``durable`` and ``start`` go before the options
+    of the same name. An endpoint that is not durable, and for which nobody names a group, has one of its own
+    in each client, so each client gets every message.
     """
     check_name(channel)
     if reply_to is not None:
         check_name(reply_to)
     place = None if correlation is None else read_correlation(correlation)
+    given = {"sharing": sharing, "durable": durable, "start": start}
     # A class or function body's own names are gone later, so they are looked up while it is being run.
     inner = sys._getframe(1)
     scopes = {**(inner.f_back.f_locals if inner.f_back else {}), **inner.f_locals}
@@ -107,11 +121,25 @@ def endpoint(
             hints_of(function, scopes),
             tuple(raises),
             place,
+            {name: value for name, value in given.items() if value is not None},
         )
         setattr(function, _MARK, mark)
         return function
 
     return decorate
+
+
+def subscription_of(endpoint: Endpoint, channels: tuple[str, ...], member: str) -> Subscription:
+    """How a client joins the group of this endpoint."""
+    options = endpoint.options
+    return Subscription(
+        channels,
+        endpoint.group,
+        start=options.start,
+        member=member,
+        sharing=options.sharing,
+        durable=options.durable,
+    )
 
 
 def mark_of(function: object) -> EndpointMark | None:

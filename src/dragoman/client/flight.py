@@ -7,16 +7,13 @@ import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 
-from dragoman.client.burial import code_of
 from dragoman.client.lane import Intake, Lane, Place
-from dragoman.client.outcome import Outcome, again
+from dragoman.client.outcome import Outcome, kept
 from dragoman.core.broker import Receiver
 from dragoman.core.errors import Revoked
 from dragoman.core.message import Message
 
 log = logging.getLogger("dragoman.client")
-
-LONGEST_REST = 30.0
 
 
 class Flight:
@@ -36,6 +33,8 @@ class Flight:
         self._finished: set[Place] = set()
         self._returned: list[tuple[Message, float]] = []
         self._progress: asyncio.Future[None] | None = None
+        self.stopped: Exception | None = None
+        """Why nothing more is to be handled."""
 
     def take(self, messages: Sequence[Message]) -> None:
         places = self._places
@@ -48,9 +47,10 @@ class Flight:
             if place.accepts(message):
                 self.count += 1
                 lane = place.lane_of(message)
-                lane.queue.append(message)
+                lane.append(message)
                 if lane.task is None:
-                    lane.task = asyncio.create_task(self._work(place, lane))
+                    work = self._work if place.intake.batch is None else self._work_in_batches
+                    lane.task = asyncio.create_task(work(place, lane))
 
     async def _work(self, place: Place, lane: Lane) -> None:
         queue, handle, lost = lane.queue, place.intake.handle, self._receiver.lost
@@ -63,14 +63,57 @@ class Flight:
                         continue
                     outcome = await handle(message)
                 except Exception as error:
-                    outcome = _kept(message, error)
+                    outcome = kept(message, error)
                 if outcome.acknowledge:
                     self._finish(place, message)
                 else:
-                    self._give_back(place, message, outcome.delay)
+                    self._unfinished(place, message, outcome)
         finally:
             lane.task = None
             self._tell_progress()
+
+    async def _work_in_batches(self, place: Place, lane: Lane) -> None:
+        batch = place.intake.batch
+        assert batch is not None
+        try:
+            while lane.queue:
+                await lane.filled(batch.size, batch.wait)
+                taken = [lane.queue.popleft() for _ in range(min(batch.size, len(lane.queue)))]
+                messages = []
+                for message in taken:
+                    if self._receiver.lost(message):
+                        self._forget(place, message)
+                    else:
+                        messages.append(message)
+                if not messages:
+                    continue
+                outcomes = await batch.handle(messages)
+                for message, outcome in zip(messages, outcomes, strict=True):
+                    if outcome.acknowledge:
+                        self._finish(place, message)
+                    else:
+                        self._unfinished(place, message, outcome)
+        finally:
+            lane.task = None
+            self._tell_progress()
+
+    def _unfinished(self, place: Place, message: Message, outcome: Outcome) -> None:
+        if outcome.later is not None:
+            outcome.later.add_done_callback(lambda later: self._told(place, message, later))
+            return
+        self._give_back(place, message, outcome.delay)
+        if outcome.stop is not None:
+            self.stopped = self.stopped or outcome.stop
+            for lane in self._lanes():
+                lane.clear()
+
+    def _told(self, place: Place, message: Message, later: asyncio.Future[Outcome]) -> None:
+        if later.cancelled():
+            self._forget(place, message)
+        elif later.result().acknowledge:
+            self._finish(place, message)
+        else:
+            self._unfinished(place, message, later.result())
 
     def _finish(self, place: Place, message: Message) -> None:
         if place.watermark is None:
@@ -160,7 +203,7 @@ class Flight:
         Queued messages stay unacknowledged: the broker gives them to another member.
         """
         for lane in self._lanes():
-            lane.queue.clear()
+            lane.clear()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (running := self._running()) and loop.time() < deadline:
@@ -174,7 +217,7 @@ class Flight:
     async def stop(self) -> None:
         """End all handlers at once. Their messages stay unacknowledged."""
         for lane in self._lanes():
-            lane.queue.clear()
+            lane.clear()
         running = self._running()
         for task in running:
             task.cancel()
@@ -187,20 +230,3 @@ class Flight:
 
     def _running(self) -> list[asyncio.Task[None]]:
         return [lane.task for lane in self._lanes() if lane.task is not None]
-
-
-def _kept(message: Message, error: Exception) -> Outcome:
-    """Nobody could deal with the failure, so the message stays unacknowledged and comes again."""
-    delay = min(LONGEST_REST, 0.1 * 2.0 ** min(message.attempt, 16))
-    log.error(
-        "A message stays unacknowledged and is delivered again.",
-        exc_info=error,
-        extra={
-            "channel": message.channel,
-            "partition": message.partition,
-            "offset": message.offset,
-            "error_code": code_of(error),
-            "delay": delay,
-        },
-    )
-    return again(delay)

@@ -16,6 +16,11 @@ REPLY_TO = "reply-to"
 EXPIRES_AT = "expires-at"
 """Milliseconds since the epoch, as text."""
 
+SEQUENCE_ID = "sequence-id"
+SEQUENCE_POSITION = "sequence-position"
+"""Which part of the sequence, from 0."""
+SEQUENCE_SIZE = "sequence-size"
+"""How many parts there are."""
 RAISED = "dragoman-raised"
 """On a reply that is a declared error: the full name of its record."""
 REPLY_NUMBER = "dragoman-reply-number"
@@ -41,6 +46,10 @@ ATTEMPTS = "dragoman-attempts"
 DELIVERIES = "dragoman-deliveries"
 FIRST_FAILED_AT = "dragoman-first-failed-at"
 FAILED_AT = "dragoman-failed-at"
+RETRIES = "dragoman-retries"
+"""How often the message was tried again later, by way of a retry channel."""
+NOT_BEFORE = "dragoman-not-before"
+"""On a message in a retry channel: when it is due, in milliseconds since the epoch."""
 REPLAYS = "dragoman-replays"
 """How often the message went back from the dead letters."""
 REPLAYED_FROM = "dragoman-replayed-from"
@@ -69,6 +78,7 @@ CAUSE = frozenset(
         DELIVERIES,
         FIRST_FAILED_AT,
         FAILED_AT,
+        RETRIES,
     }
 )
 """What is added to a message that becomes a dead letter or an invalid message."""

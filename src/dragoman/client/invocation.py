@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
 from dragoman.client import markers
+from dragoman.client.batch import Batch
 from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.outcome import DONE, Handler, Outcome
@@ -127,6 +128,15 @@ def _threaded(function: Callable[..., Any], executor: Executor) -> Callable[...,
 
 
 def _getter(parameter: Parameter, given: Mapping[str, Any]) -> Callable[[Delivery], Any]:
+    get = _getter_of_one(parameter, given)
+    return (lambda delivery: [get(each) for each in _members(delivery)]) if parameter.many else get
+
+
+def _members(delivery: Delivery) -> Sequence[Delivery]:
+    return delivery.members if isinstance(delivery, Batch) else (delivery,)
+
+
+def _getter_of_one(parameter: Parameter, given: Mapping[str, Any]) -> Callable[[Delivery], Any]:
     match parameter.kind:
         case Kind.PAYLOAD:
             return lambda delivery: delivery.value

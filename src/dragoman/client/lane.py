@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from dragoman.client.metrics import ChannelMetrics
@@ -14,22 +14,56 @@ from dragoman.core.message import Message
 
 
 @dataclass(frozen=True, slots=True)
+class Batching:
+    """Messages are handled many at a time, up to ``size``; one waits at most ``wait`` seconds for others."""
+
+    handle: Callable[[Sequence[Message]], Awaitable[Sequence[Outcome]]]
+    size: int
+    wait: float
+
+
+@dataclass(frozen=True, slots=True)
 class Intake:
     """How the messages of one channel are handled."""
 
     handle: Callable[[Message], Awaitable[Outcome]]
     concurrency: int
     counters: ChannelMetrics
+    batch: Batching | None = None
 
 
 class Lane:
     """Messages that must not overtake each other. ``task`` works on them while there are any."""
 
-    __slots__ = ("queue", "task")
+    __slots__ = ("_waiter", "_wanted", "queue", "task")
 
     def __init__(self) -> None:
         self.queue: deque[Message] = deque()
         self.task: asyncio.Task[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._wanted = 0
+
+    def append(self, message: Message) -> None:
+        self.queue.append(message)
+        if self._waiter is not None and len(self.queue) >= self._wanted:
+            self._wake()
+
+    def clear(self) -> None:
+        self.queue.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    async def filled(self, count: int, timeout: float) -> None:
+        """Wait until so many messages queue, at most this long."""
+        if len(self.queue) >= count:
+            return
+        self._waiter, self._wanted = asyncio.get_running_loop().create_future(), count
+        await asyncio.wait((self._waiter,), timeout=timeout)
+        self._waiter = None
 
 
 class Place:

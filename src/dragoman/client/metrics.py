@@ -12,9 +12,16 @@ class ChannelMetrics:
     failed: int = 0
     """Calls of handlers that raised."""
     retried: int = 0
+    """Calls of handlers after the first."""
+    postponed: int = 0
+    """Tried again later."""
     dead: int = 0
     invalid: int = 0
     expired: int = 0
+    skipped: int = 0
+    """Failed, recorded and passed over."""
+    unselected: int = 0
+    """Not what the endpoint consumes."""
     returned: int = 0
     """Given back to the broker, to be delivered again."""
     revoked: int = 0

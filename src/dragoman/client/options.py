@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
+from dragoman.client.delivery import Delivery
+from dragoman.client.outcome import Outcome
+from dragoman.client.sequence.options import SequenceOptions
+from dragoman.core.broker import Sharing, Start
 from dragoman.core.errors import ConfigurationError
 from dragoman.schema.naming import Naming
+
+FailureHandler: TypeAlias = Callable[[Delivery, Exception], Awaitable[Outcome]]
+"""A strategy of one's own: what becomes of a message whose handler failed for good."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +33,10 @@ class RetryOptions:
     longest: float = 30.0
     jitter: float = 0.2
     """Each delay is changed at random by up to this share of it, so that many do not retry at once."""
+    elapsed: float | None = None
+    """Seconds since the first failure after which there is no further call, however many are left."""
+    only: tuple[type[Exception], ...] = (Exception,)
+    """Errors worth a repetition."""
     never: tuple[type[Exception], ...] = ()
     """Errors that no repetition can cure."""
 
@@ -33,6 +45,8 @@ class RetryOptions:
         _at_least("delay", self.delay, 0)
         _at_least("factor", self.factor, 1)
         _at_least("longest", self.longest, 0)
+        if self.elapsed is not None:
+            _at_least("elapsed", self.elapsed, 0)
         if not 0 <= self.jitter < 1:
             raise ConfigurationError(f"The option jitter is {self.jitter}.", next="Use 0 to 1, 1 excluded.")
 
@@ -44,6 +58,29 @@ class RetryOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaterOptions:
+    """How a message whose handler failed is tried again later, while those behind it go on: order is lost.
+
+    A broker that delivers later and counts keeps the message aside. On others it waits in channels of its
+    own, one for each delay.
+    """
+
+    delays: tuple[float, ...] = (5.0, 60.0, 600.0)
+    """Seconds before each further delivery; with the last one the message has failed for good."""
+    channel: str = "{channel}.retry.{group}"
+
+    def __post_init__(self) -> None:
+        _at_least("delays", len(self.delays), 1)
+        for delay in self.delays:
+            _at_least("delays", delay, 0)
+
+    def channel_of(self, channel: str, group: str, level: int) -> str:
+        """Where messages wait for their next delivery, counted from 0."""
+        name = self.channel.replace("{channel}", channel).replace("{group}", group)
+        return f"{name}.{level + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointOptions:
     """How one endpoint is fed, and what becomes of messages that it cannot handle.
 
@@ -51,6 +88,12 @@ class EndpointOptions:
     """
 
     retry: RetryOptions = field(default_factory=RetryOptions)
+    """In place: the partition waits, so order holds."""
+    later: LaterOptions | None = None
+    """After that, some time later, without holding up others. ``None``: not at all."""
+    on_failure: Literal["dead-letter", "skip", "stop"] | FailureHandler = "dead-letter"
+    """What becomes of a message that still fails. ``skip`` logs and counts it, and goes on; ``stop`` keeps
+    it and ends the group's work in this client; or a function of one's own."""
     dead_letter: str | None = "{channel}.dead"
     """Where messages go whose handler fails for good. ``None``: they are delivered again until it works."""
     invalid: str | None = "{channel}.invalid"
@@ -60,11 +103,32 @@ class EndpointOptions:
     deliveries: int | None = None
     """A message that the broker has delivered more often than this, since it kills its process, say, goes to
     the dead letters untried. Needs a broker that counts."""
-    start: Literal["earliest", "latest"] | int = "earliest"
-    """Where a group begins that has no position yet; a number is milliseconds since the epoch."""
+    consumed_if: str | None = None
+    """Which messages are handled, such as ``payload.amount > 1000 and header.region == "eu"``. The others are
+    done with, unhandled."""
+    sequence: SequenceOptions = field(default_factory=SequenceOptions)
+    """Limits of messages that come in parts."""
+    start: Start = "earliest"
+    """Where a group begins that has no position yet; a number is milliseconds since the epoch, a mapping has
+    offsets by partition."""
+    sharing: Sharing = Sharing.SHARED
+    """How this client shares the messages with other members of the group."""
+    durable: bool = True
+    """Whether the group is remembered while nobody is in it."""
+    batch_size: int = 100
+    """For endpoints that take a list: so many messages at most."""
+    batch_wait: float = 0.05
+    """Seconds that a batch may wait to become full."""
 
     def __post_init__(self) -> None:
         _at_least("concurrency", self.concurrency, 1)
+        _at_least("batch_size", self.batch_size, 1)
+        _at_least("batch_wait", self.batch_wait, 0)
+        if not callable(self.on_failure) and self.on_failure not in ("dead-letter", "skip", "stop"):
+            raise ConfigurationError(
+                f"The option on_failure is {self.on_failure!r}.",
+                next="Use 'dead-letter', 'skip', 'stop' or a function.",
+            )
         if self.deliveries is not None:
             _at_least("deliveries", self.deliveries, 1)
 

@@ -38,6 +38,8 @@ class Parameter:
     types: tuple[Any, ...] = ()
     optional: bool = False
     channel: str = ""
+    many: bool = False
+    """A list, one for each message of a batch."""
 
 
 def hints_of(thing: Callable[..., Any] | type, scopes: Mapping[str, Any] | None = None) -> Hints | None:
@@ -72,6 +74,15 @@ def parameters_of(function: Callable[..., Any], hints: Hints | None, name: str) 
             next="Annotate it with a record class; mark others with Annotated and Key, Headers or Metadata.",
             endpoint=name,
         )
+    of_messages = [each for each in found if each.kind not in (Kind.PRODUCER, Kind.CLIENT)]
+    single = [each.name for each in of_messages if not each.many]
+    if 0 < len(single) < len(of_messages):
+        raise ConfigurationError(
+            f"The endpoint takes a list of messages, but only one of {', '.join(single)}.",
+            code="configuration.endpoint",
+            next="Make each of its parameters a list: list[Metadata], Annotated[list[str], Key].",
+            endpoint=name,
+        )
     return tuple(found)
 
 
@@ -87,13 +98,17 @@ def _parameter(parameter: inspect.Parameter, hints: Hints, endpoint: str) -> Par
     if found is not None:
         return found
     plain, marks = unwrapped(hints[parameter.name])
+    many = typing.get_origin(plain) is list
+    if many:
+        plain, inner = unwrapped(typing.get_args(plain)[0])
+        marks += inner
     classes, optional = alternatives(plain)
     if classes == (markers.Metadata,) or _marked(marks, markers.Metadata):
-        return Parameter(parameter.name, Kind.METADATA)
+        return Parameter(parameter.name, Kind.METADATA, many=many)
     if classes == (Message,):
-        return Parameter(parameter.name, Kind.MESSAGE)
+        return Parameter(parameter.name, Kind.MESSAGE, many=many)
     if _marked(marks, markers.Headers):
-        return Parameter(parameter.name, Kind.HEADERS, classes)
+        return Parameter(parameter.name, Kind.HEADERS, classes, many=many)
     kind = Kind.KEY if _marked(marks, markers.Key) else Kind.PAYLOAD
     known = (str, bytes, int) if kind is Kind.KEY else (bytes, dict, Any)
     for each in classes:
@@ -104,7 +119,7 @@ def _parameter(parameter: inspect.Parameter, hints: Hints, endpoint: str) -> Par
                 next=f"Use a record class, or {', '.join(getattr(x, '__name__', str(x)) for x in known)}.",
                 endpoint=endpoint,
             )
-    return Parameter(parameter.name, kind, classes, optional)
+    return Parameter(parameter.name, kind, classes, optional, many=many)
 
 
 def injected(name: str, annotation: Any) -> Parameter | None:

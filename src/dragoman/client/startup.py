@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
+from dragoman.client.condition import read_condition
 from dragoman.client.contracts import Contracts
 from dragoman.client.controller import Controller
 from dragoman.client.correlation import has_place
-from dragoman.client.endpoint import Endpoint
+from dragoman.client.endpoint import Endpoint, subscription_of
+from dragoman.client.later import retry_channels
 from dragoman.client.options import ClientOptions
 from dragoman.client.parameters import Kind
-from dragoman.core.broker import Broker
+from dragoman.core.broker import Broker, check_subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import (
     ChannelNotFound,
@@ -21,7 +23,11 @@ from dragoman.core.errors import (
     StartupError,
     Unsupported,
 )
+from dragoman.core.loading import scheme_of
 from dragoman.schema.records import is_record
+
+ALIKE = ("concurrency", "start", "sharing", "durable", "later", "batch_size", "batch_wait")
+"""Options that endpoints on one channel must not see differently, if they are in one group."""
 
 
 class Checks:
@@ -58,6 +64,8 @@ class Checks:
         for one, other in combinations(endpoints, 2):
             if (one.group, one.channel) == (other.group, other.channel):
                 self._together(one, other)
+            elif one.group == other.group and one.options.durable is not other.options.durable:
+                self._conflict(one, other, "differ in 'durable'", "Give one of them another group.")
 
     async def _endpoint(self, endpoint: Endpoint) -> None:
         name, options = endpoint.name, endpoint.options
@@ -88,6 +96,12 @@ class Checks:
                 ),
             )
         await self._answers(endpoint)
+        for waiting in retry_channels(endpoint, self._broker.capabilities):
+            await self._channel(name, waiting)
+        self._subscription(endpoint)
+        if endpoint.batch and (endpoint.reply is not None or endpoint.raises):
+            error = ConfigurationError("It takes a batch, so it cannot reply.", next="Return nothing.")
+            self.problem(name, error)
         if options.deliveries is not None and not self._broker.capabilities.delivery_count:
             self.problem(
                 name,
@@ -117,6 +131,19 @@ class Checks:
                     next="Point at a field that requests and replies both have.",
                 )
                 self.problem(endpoint.name, wrong)
+
+    def _subscription(self, endpoint: Endpoint) -> None:
+        """What the broker would refuse later, and conditions that cannot be read."""
+        try:
+            check_subscription(
+                subscription_of(endpoint, (endpoint.channel,), self._options.name),
+                self._broker.capabilities,
+                scheme_of(self._broker.url),
+            )
+            if endpoint.options.consumed_if is not None:
+                read_condition(endpoint.options.consumed_if)
+        except DragomanError as error:
+            self.problem(endpoint.name, error)
 
     async def _channel(self, place: str, channel: str, partitions: int | None = None) -> None:
         if channel in self._channels:
@@ -158,11 +185,9 @@ class Checks:
         """Two endpoints share what they are given, so they must not want the same, or want it differently."""
         shared = [cls for cls in one.payload.types if cls in other.payload.types]
         raw = bytes in (*one.payload.types, *other.payload.types)
-        differing = [
-            name
-            for name in ("concurrency", "start")
-            if getattr(one.options, name) != getattr(other.options, name)
-        ]
+        differing = [name for name in ALIKE if getattr(one.options, name) != getattr(other.options, name)]
+        if one.batch is not other.batch:
+            self._conflict(one, other, "only one takes batches", "Give one of them another group.")
         if shared or raw:
             what = "the same messages" if shared else "every message as bytes"
             self._conflict(one, other, f"both take {what}", "Give one of them another group.")
@@ -171,7 +196,7 @@ class Checks:
 
     def _conflict(self, one: Endpoint, other: Endpoint, what: str, next: str) -> None:
         error = ConfigurationError(
-            f"They share channel and group, and {what}.", next=next, channel=one.channel, group=one.group
+            f"They share a group, and {what}.", next=next, channel=one.channel, group=one.group
         )
         self.problem(f"{one.name} and {other.name}", error)
 

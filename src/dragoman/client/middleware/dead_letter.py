@@ -9,18 +9,15 @@ from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.options import RetryOptions
 from dragoman.client.outcome import DONE, Handler, Middleware, Outcome, again
-from dragoman.core.errors import ClientError
 
 log = logging.getLogger("dragoman.client")
 
 
-def dead_letter(channel: str, deliveries: int | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
+def dead_letter(channel: str, bury: Bury, counters: ChannelMetrics) -> Middleware:
     """If the letter cannot be sent, that error goes on, and the message stays unacknowledged."""
 
     async def handle(delivery: Delivery, next: Handler) -> Outcome:
         try:
-            if deliveries is not None and delivery.message.attempt > deliveries:
-                raise _given_up(delivery)
             return await next(delivery)
         except Exception as error:
             await bury(delivery, channel, error)
@@ -50,11 +47,3 @@ def keep(options: RetryOptions, counters: ChannelMetrics) -> Middleware:
             return again(options.pause(options.attempts + delivery.message.attempt))
 
     return handle
-
-
-def _given_up(delivery: Delivery) -> ClientError:
-    return ClientError(
-        f"The broker delivered the message {delivery.message.attempt} times, and it was never finished.",
-        code="client.too-many-deliveries",
-        next="Does handling it end the process? Replay it once that is cured.",
-    )

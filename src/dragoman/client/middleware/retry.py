@@ -18,9 +18,11 @@ HOPELESS = (MessageError, SchemaError, ConfigurationError)
 """A value that does not fit its schema will not fit the next time either."""
 
 
-def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Middleware:
-    hopeless = HOPELESS + options.never
+def worth_trying(options: RetryOptions, error: Exception) -> bool:
+    return isinstance(error, options.only) and not isinstance(error, HOPELESS + options.never)
 
+
+def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Middleware:
     async def handle(delivery: Delivery, next: Handler) -> Outcome:
         while True:
             try:
@@ -29,7 +31,9 @@ def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Midd
                 counters.failed += 1
                 delivery.failure = error
                 delivery.failed_at = delivery.failed_at or int(time.time() * 1000)
-                if delivery.attempt >= options.attempts or isinstance(error, hopeless):
+                if delivery.attempt >= options.attempts or not worth_trying(options, error):
+                    raise
+                if options.elapsed is not None and _since(delivery.failed_at) >= options.elapsed:
                     raise
             else:
                 counters.handled += outcome.acknowledge
@@ -41,3 +45,7 @@ def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Midd
             delivery.decode()
 
     return handle
+
+
+def _since(milliseconds: int) -> float:
+    return time.time() - milliseconds / 1000

@@ -1,0 +1,90 @@
+"""What surrounds an endpoint: selection, expiry, reading, what becomes of failures, repetition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from dragoman.client.burial import Bury, burial
+from dragoman.client.condition import Condition, read_condition
+from dragoman.client.endpoint import Endpoint
+from dragoman.client.later import postponing, retries_of
+from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.middleware.dead_letter import dead_letter, keep
+from dragoman.client.middleware.deliveries import deliveries
+from dragoman.client.middleware.expiry import expiry
+from dragoman.client.middleware.failing import custom, skip, stop
+from dragoman.client.middleware.invalid import invalid
+from dragoman.client.middleware.later import later
+from dragoman.client.middleware.retry import retry
+from dragoman.client.middleware.selection import early_selection, late_selection
+from dragoman.client.outcome import Middleware
+from dragoman.client.pausing import Pauses
+from dragoman.core.broker import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """All of it from the outside in. Users' own middleware comes after, so it is part of what is repeated."""
+
+    endpoint: Endpoint
+    broker: Broker
+    counters: ChannelMetrics
+    pauses: Pauses
+
+    def around(self) -> tuple[Middleware, ...]:
+        return (*self.before(), *self.failing(), self.repeating())
+
+    def before(self) -> tuple[Middleware, ...]:
+        """Which messages get as far as being handled, and in what form."""
+        options, channel, bury = self.endpoint.options, self.endpoint.channel, self._bury
+        dead, unreadable = options.dead_letter_channel(channel), options.invalid_channel(channel)
+        condition = self._condition
+        found = [
+            expiry(dead or unreadable, bury, self.counters),
+            invalid(unreadable, bury, self.counters),
+        ]
+        if condition is not None and condition.early is not None:
+            found.insert(0, early_selection(condition.early, self.counters))
+        if condition is not None and condition.late is not None:
+            found.append(late_selection(condition.late, self.counters))
+        return tuple(found)
+
+    def failing(self) -> tuple[Middleware, ...]:
+        """What becomes of a message whose handler fails, however often it is called."""
+        options = self.endpoint.options
+        found = [self.strategy()]
+        if options.deliveries is not None:
+            found.append(deliveries(options.deliveries))
+        if options.later is not None:
+            retries = partial(retries_of, capabilities=self.broker.capabilities)
+            postpone = postponing(self.broker, options.later, self.endpoint.group)
+            found.append(later(options.later, options.retry, retries, postpone, self.counters))
+        return tuple(found)
+
+    def strategy(self) -> Middleware:
+        options = self.endpoint.options
+        dead = options.dead_letter_channel(self.endpoint.channel)
+        match options.on_failure:
+            case "skip":
+                return skip(self.counters)
+            case "stop":
+                return stop()
+            case "dead-letter":
+                if dead is None:
+                    return keep(options.retry, self.counters)
+                return dead_letter(dead, self._bury, self.counters)
+            case own:
+                return custom(own)
+
+    def repeating(self) -> Middleware:
+        return retry(self.endpoint.options.retry, self.pauses, self.counters)
+
+    @property
+    def _bury(self) -> Bury:
+        return burial(self.broker)
+
+    @property
+    def _condition(self) -> Condition | None:
+        text = self.endpoint.options.consumed_if
+        return None if text is None else read_condition(text)

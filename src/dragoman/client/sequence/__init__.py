@@ -1,0 +1,1 @@
+"""Message sequences: a large object is sent in parts and handled as a whole."""
