@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import byteorder
 
 from dragoman.core.errors import DecodeError
-from dragoman.core.message import Headers
+from dragoman.core.message import Headers, Message
 
 Buffer = bytes | bytearray | memoryview
 
@@ -69,3 +72,39 @@ def unpack_headers(packed: Buffer) -> Headers:
     except (struct.error, UnicodeDecodeError) as error:
         raise DecodeError("These bytes are not packed headers.") from error
     return tuple(found)
+
+
+def slice_of(messages: Sequence[Message], end: int) -> LogSlice:
+    """Messages as columns. ``end`` is where to go on if there are none."""
+    offsets = array("q", [message.offset or 0 for message in messages])
+    stamps = array("q", [message.timestamp or 0 for message in messages])
+    headers = [pack_headers(message.headers) for message in messages]
+    values, keys = [message.payload for message in messages], [message.key for message in messages]
+    return LogSlice(
+        count=len(messages),
+        offsets=_little(offsets),
+        timestamps=_little(stamps),
+        value_bounds=_bounds_of(values),
+        values=b"".join(value for value in values if value),
+        value_nulls=bytes(value is None for value in values),
+        key_bounds=_bounds_of(keys),
+        keys=b"".join(key for key in keys if key),
+        key_nulls=bytes(key is None for key in keys),
+        header_bounds=_bounds_of(headers),
+        headers=b"".join(headers),
+        next_offset=(messages[-1].offset or 0) + 1 if messages else end,
+    )
+
+
+def _bounds_of(parts: Sequence[bytes | None]) -> bytes:
+    at, bounds = 0, array("i", [0])
+    for part in parts:
+        at += len(part) if part else 0
+        bounds.append(at)
+    return _little(bounds)
+
+
+def _little(numbers: array[int]) -> bytes:
+    if byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()

@@ -1,0 +1,56 @@
+"""Which members of a group are dead, seen from one of them."""
+
+from __future__ import annotations
+
+import time
+
+from dragoman.core.leasing.records import Records
+from dragoman.core.leasing.roster import Roster
+
+ASK_AFTER = 1.0
+"""A member that was silent for so long is looked for."""
+GRACE = 2.0
+"""So long a member may be without a connection before it is out."""
+
+
+class Watch:
+    """A member is dead when it did not beat for its lease, by our clock alone, or was away for a while."""
+
+    def __init__(self, own: str) -> None:
+        self.dead: set[str] = set()
+        self._own = own
+        self._beats: dict[str, tuple[int, float]] = {}
+        self._gone: dict[str, tuple[int, float]] = {}
+        self._ask_at = 0.0
+
+    async def observe(self, roster: Roster, records: Records) -> None:
+        now = time.monotonic()
+        others = {name: member for name, member in roster.members.items() if name != self._own}
+        for name, member in others.items():
+            if self._beats.get(name, (-1, 0.0))[0] != member.beat:
+                self._beats[name] = member.beat, now
+        self._beats = {name: seen for name, seen in self._beats.items() if name in others}
+        await self._look_for_silent(roster, records, now)
+        self.dead = {
+            name
+            for name, member in others.items()
+            if now - self._beats[name][1] > member.lease or self._is_away(name, member.beat, now)
+        }
+
+    def _is_away(self, name: str, beat: int, now: float) -> bool:
+        seen = self._gone.get(name)
+        return seen is not None and seen[0] == beat and now - seen[1] >= GRACE
+
+    async def _look_for_silent(self, roster: Roster, records: Records, now: float) -> None:
+        silent = {name for name, (_, since) in self._beats.items() if now - since >= ASK_AFTER}
+        self._gone = {name: seen for name, seen in self._gone.items() if name in silent}
+        if not silent or now < self._ask_at:
+            return
+        self._ask_at = now + ASK_AFTER
+        gone = await records.gone({roster.members[name].seat for name in silent})
+        for name in silent:
+            member = roster.members[name]
+            if member.seat not in gone:
+                self._gone.pop(name, None)
+            elif self._gone.get(name, (-1, 0.0))[0] != member.beat:
+                self._gone[name] = member.beat, now
