@@ -1,0 +1,149 @@
+"""Which channels and groups there are: events in a stream of their own, read by everybody.
+
+RabbitMQ tells nobody which exchanges exist, nor with what settings they were made, unless the management
+plugin runs. So each change is an event in the stream ``dragoman/catalog``; its order decides who was first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dragoman.adapters.rabbitmq import names, wire
+from dragoman.adapters.rabbitmq.link import Link
+from dragoman.adapters.rabbitmq.streams import look
+from dragoman.core.broker import Sharing
+from dragoman.core.channel import Channel
+from dragoman.core.errors import ChannelNotFound
+
+FRESH = 1.0
+"""For so many seconds publishers rely on what they know of a channel. A deleted one is noticed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEntry:
+    starts: Sequence[int]
+    sharing: Sharing
+    durable: bool
+    life: str
+    """Of a temporary group: which of its lives this is."""
+
+    def start(self, partition: int) -> int:
+        """A partition that was added later is read from its beginning."""
+        return self.starts[partition] if partition < len(self.starts) else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    channel: Channel
+    groups: Mapping[str, GroupEntry] = field(default_factory=dict)
+
+
+class Catalog:
+    """What one connection knows. ``refresh`` makes sure that it is not behind."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._entries: dict[str, Entry] = {}
+        self._seen = 0
+        self._refreshed = 0.0
+        self._stale = True
+        self._refreshing = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Make the stream if it is not there. Two that do so at once leave two births, which is no harm."""
+        try:
+            async with self._link.borrowed() as pipe:
+                await pipe.queue_declare(names.CATALOG, passive=True)
+        except ChannelNotFound:
+            async with self._link.borrowed(confirms=True) as pipe:
+                await pipe.queue_declare(names.CATALOG, durable=True, arguments={"x-queue-type": "stream"})
+                await (await pipe.send(wire.birth_frames(pipe.number, names.CATALOG), 1, set()))
+
+    async def refresh(self) -> None:
+        """Read on from the last event seen, which is read again: so there is always one to come."""
+        async with self._refreshing:
+            for record in await look(self._link, names.CATALOG, self._seen):
+                if record.offset > self._seen:
+                    self._fold(record.body)
+                self._seen = max(self._seen, record.offset)
+            self._refreshed = time.monotonic()
+            self._stale = False
+
+    def _fold(self, body: bytes) -> None:
+        if not body:
+            return
+        event: dict[str, Any] = json.loads(body)
+        name, entry = event["channel"], self._entries.get(event["channel"])
+        match event["event"]:
+            case "delete":
+                self._entries.pop(name, None)
+            case "create" if entry is None:
+                self._entries[name] = Entry(_channel(event))
+            case "alter" if entry is not None:
+                self._entries[name] = replace(entry, channel=_channel(event))
+            case "group" if entry is not None:
+                found = GroupEntry(
+                    event["starts"], Sharing(event["sharing"]), event["durable"], event["life"]
+                )
+                self._entries[name] = replace(entry, groups={**entry.groups, event["group"]: found})
+            case "forget" if entry is not None:
+                rest = {group: one for group, one in entry.groups.items() if group != event["group"]}
+                self._entries[name] = replace(entry, groups=rest)
+
+    async def entry(self, channel: str, *, fresh: bool = True) -> Entry:
+        """Raises ``ChannelNotFound``. Without ``fresh``, what was known a moment ago will do."""
+        old = self._stale or time.monotonic() - self._refreshed > FRESH
+        if fresh or old or channel not in self._entries:
+            await self.refresh()
+        found = self._entries.get(channel)
+        if found is None:
+            raise ChannelNotFound(
+                f"There is no channel {channel!r}.", next="Create it first.", channel=channel
+            )
+        return found
+
+    def known(self, channel: str) -> Entry | None:
+        return self._entries.get(channel)
+
+    def doubt(self) -> None:
+        """Something was not as expected: the next question asks again."""
+        self._stale = True
+
+    async def channels(self) -> Sequence[str]:
+        await self.refresh()
+        return sorted(self._entries)
+
+    async def record(self, event: str, channel: str, **more: Any) -> None:
+        body = json.dumps({"event": event, "channel": channel, **more}).encode()
+        async with self._link.borrowed(confirms=True) as pipe:
+            await pipe.save(names.CATALOG, body)
+        await self.refresh()
+
+    async def record_channel(self, event: str, channel: Channel) -> None:
+        await self.record(
+            event,
+            channel.name,
+            partitions=channel.partitions,
+            retention=channel.retention,
+            settings=dict(channel.settings),
+        )
+
+    async def record_group(self, channel: str, group: str, entry: GroupEntry) -> None:
+        await self.record(
+            "group",
+            channel,
+            group=group,
+            starts=list(entry.starts),
+            sharing=entry.sharing,
+            durable=entry.durable,
+            life=entry.life,
+        )
+
+
+def _channel(event: Mapping[str, Any]) -> Channel:
+    return Channel(event["channel"], event["partitions"], event["retention"], event["settings"])

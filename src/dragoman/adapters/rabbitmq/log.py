@@ -1,0 +1,165 @@
+"""The history of channels by offset, synchronous, as columns."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from dragoman.adapters.rabbitmq import names, streams
+from dragoman.adapters.rabbitmq.catalog import Catalog
+from dragoman.adapters.rabbitmq.link import Link
+from dragoman.adapters.rabbitmq.options import options_of
+from dragoman.adapters.rabbitmq.session import Session
+from dragoman.core.errors import ChannelNotFound
+from dragoman.core.log import LogSlice, pack_headers
+from dragoman.core.message import Message
+
+T = TypeVar("T")
+
+SLICE_MESSAGES = 10_000
+SLICE_BYTES = 16 << 20
+
+
+class RabbitmqLogReader:
+    """Implements ``dragoman.core.broker.LogReader``. Picklable: only the URL travels.
+
+    The driver needs an event loop: it has one of its own, in a thread that ends with ``close``.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._options = options_of(url)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._sessions: dict[tuple[str, int], Session] = {}
+
+    def partitions(self, channel: str) -> Mapping[int, tuple[int, int]]:
+        return self._run(self._bounds(channel))
+
+    def channels(self) -> Sequence[str]:
+        return self._run(self._names())
+
+    def offset_at(self, channel: str, partition: int, timestamp: int) -> int:
+        return self._run(self._offset_at(channel, partition, timestamp))
+
+    def read(self, channel: str, partition: int, start: int, end: int) -> LogSlice:
+        return self._run(self._read(channel, partition, start, end))
+
+    async def _names(self) -> Sequence[str]:
+        return await (await self._opened()).channels()
+
+    async def _bounds(self, channel: str) -> Mapping[int, tuple[int, int]]:
+        entry = await (await self._opened()).entry(channel)
+        numbers = range(entry.channel.partitions)
+        found = await asyncio.gather(
+            *(streams.bounds(self._link, names.stream(channel, number)) for number in numbers)
+        )
+        return dict(zip(numbers, found, strict=True))
+
+    async def _check(self, channel: str, partition: int) -> str:
+        entry = await (await self._opened()).entry(channel, fresh=False)
+        if not 0 <= partition < entry.channel.partitions:
+            raise ChannelNotFound(f"There is no partition {partition}.", channel=channel)
+        return names.stream(channel, partition)
+
+    async def _offset_at(self, channel: str, partition: int, timestamp: int) -> int:
+        stream = await self._check(channel, partition)
+        return await streams.offset_at(self._link, stream, timestamp)
+
+    async def _read(self, channel: str, partition: int, start: int, end: int) -> LogSlice:
+        stream = await self._check(channel, partition)
+        if start >= end:
+            return slice_of([], start)
+        key = channel, partition
+        session = self._sessions.get(key)
+        if session is None or not session.continues(start):
+            if session is not None:
+                await session.close()
+            last = await streams.end(self._link, stream)
+            session = self._sessions[key] = Session(self._link, channel, partition, last)
+            if start < min(end, last):
+                await session.open(start)
+        if end > session.end:
+            session.end = await streams.end(self._link, stream)
+        end = min(end, session.end)
+        if start >= end:
+            return slice_of([], start)
+        messages = await session.take(start, end, SLICE_MESSAGES, SLICE_BYTES)
+        finished = not messages or (messages[-1].offset or 0) + 1 >= end
+        return slice_of(messages, end if finished else (messages[-1].offset or 0) + 1)
+
+    async def _opened(self) -> Catalog:
+        if not hasattr(self, "_link"):
+            self._link = Link(self._options)
+            self._catalog = Catalog(self._link)
+            await self._link.open()
+            await self._catalog.open()
+        await self._link.open(self._options.timeout)
+        return self._catalog
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="dragoman rabbitmq log", daemon=True
+            )
+            self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
+            return
+        self._loop = self._thread = None
+        self._sessions.clear()
+        asyncio.run_coroutine_threadsafe(self._shut(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    async def _shut(self) -> None:
+        if hasattr(self, "_link"):
+            await self._link.close()
+            del self._link, self._catalog
+        # The driver's last tasks end before their loop does.
+        own = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not own]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RabbitmqLogReader, (self._url,)
+
+
+def slice_of(messages: Sequence[Message], next_offset: int) -> LogSlice:
+    values = [message.payload or b"" for message in messages]
+    keys = [message.key or b"" for message in messages]
+    headers = [pack_headers(message.headers) for message in messages]
+    count = len(messages)
+    return LogSlice(
+        count=count,
+        offsets=struct.pack(f"<{count}q", *(message.offset or 0 for message in messages)),
+        timestamps=struct.pack(f"<{count}q", *(message.timestamp or 0 for message in messages)),
+        value_bounds=_bounds_of(values),
+        values=b"".join(values),
+        value_nulls=bytes(message.payload is None for message in messages),
+        key_bounds=_bounds_of(keys),
+        keys=b"".join(keys),
+        key_nulls=bytes(message.key is None for message in messages),
+        header_bounds=_bounds_of(headers),
+        headers=b"".join(headers),
+        next_offset=next_offset,
+    )
+
+
+def _bounds_of(parts: Sequence[bytes]) -> bytes:
+    ends = [0]
+    total = 0
+    for part in parts:
+        total += len(part)
+        ends.append(total)
+    return struct.pack(f"<{len(ends)}i", *ends)

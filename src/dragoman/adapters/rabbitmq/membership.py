@@ -1,0 +1,221 @@
+"""One member of a group: who else is there, and which partitions are its own.
+
+Every member consumes from the group's crew queue, where they can be counted. A partition belongs to the
+connection that holds the exclusive queue of its claim. The server takes both back when a connection ends,
+however it ends. Shares are fair: each member has the whole part of partitions / members, and for each of the
+rest there is one *extra*, an exclusive queue again, whose holder may have one more.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from uuid import uuid4
+
+from dragoman.adapters.rabbitmq import locks, names, positions, streams
+from dragoman.adapters.rabbitmq.catalog import Catalog, Entry, GroupEntry
+from dragoman.adapters.rabbitmq.link import Link
+from dragoman.adapters.rabbitmq.pipe import Pipe
+from dragoman.adapters.rabbitmq.share import Share
+from dragoman.core.broker import Sharing, Subscription
+from dragoman.core.errors import ChannelNotFound, GroupTaken
+from dragoman.core.partitioning import check_company, check_durability, start_at_offset
+from dragoman.core.progress import Progress
+
+Place = tuple[str, int]
+
+
+class Membership:
+    """``shares`` is what this member has. ``tend`` brings it closer to what it should have."""
+
+    def __init__(
+        self, link: Link, catalog: Catalog, subscription: Subscription, wake: Callable[[], None]
+    ) -> None:
+        self.shares: dict[Place, Share] = {}
+        self.unsettled = True
+        self._link = link
+        self._catalog = catalog
+        self._subscription = subscription
+        self._wake = wake
+        self._crew: Pipe | None = None
+        self._extras: dict[str, int] = {}
+        self._leads: set[str] = set()
+
+    @property
+    def _group(self) -> str:
+        return self._subscription.group
+
+    @property
+    def joined(self) -> bool:
+        return self._link.is_open and self._crew is not None and not self._crew.is_closed
+
+    async def join(self) -> None:
+        """Anew after a loss of the connection, too: nothing is left of what it held."""
+        self.shares.clear()
+        self._extras.clear()
+        self._leads.clear()
+        self._crew = await self._link.pipe()
+        for channel in dict.fromkeys(self._subscription.channels):
+            async with locks.holding(self._link, names.door(channel, self._group)):
+                await self._enter(channel, self._crew)
+
+    async def _enter(self, channel: str, crew: Pipe) -> None:
+        entry = await self._catalog.entry(channel)
+        known = entry.groups.get(self._group)
+        others = await self._members(channel)
+        wanted = self._subscription
+        if known is not None and (others or known.durable):
+            if others:
+                check_company(wanted, [(known.sharing, [channel])])
+            check_durability(wanted, known.durable)
+            if known.sharing is not wanted.sharing:
+                await self._catalog.record_group(channel, self._group, replace(known, sharing=wanted.sharing))
+        else:
+            life = "" if wanted.durable else uuid4().hex[:12]
+            starts = await self._starts(channel, entry)
+            made = GroupEntry(starts, wanted.sharing, wanted.durable, life)
+            await self._catalog.record_group(channel, self._group, made)
+        await crew.queue_declare(names.crew(channel, self._group), auto_delete=True)
+        await crew.consume(names.crew(channel, self._group), lambda *_: None)
+        if wanted.sharing is Sharing.EXCLUSIVE and not await self._take_lead(channel):
+            raise GroupTaken(
+                "The group's last member is still leaving.", next="Try again.", group=self._group
+            )
+
+    async def _members(self, channel: str) -> int:
+        try:
+            async with self._link.borrowed() as pipe:
+                found = await pipe.queue_declare(names.crew(channel, self._group), passive=True)
+                return found.consumer_count or 0
+        except ChannelNotFound:
+            return 0
+
+    async def _starts(self, channel: str, entry: Entry) -> list[int]:
+        """Where a group that is new to the channel starts in each partition."""
+        start, link = self._subscription.start, self._link
+        partitions = [names.stream(channel, number) for number in range(entry.channel.partitions)]
+        if isinstance(start, str):
+            latest = start == "latest"
+            return [await streams.end(link, stream) if latest else 0 for stream in partitions]
+        if isinstance(start, int):
+            return [await streams.offset_at(link, stream, start) for stream in partitions]
+        return start_at_offset(start, channel, [await streams.bounds(link, stream) for stream in partitions])
+
+    async def tend(self) -> None:
+        """Drop what is lost, give up what is too much, claim what is missing."""
+        await self._catalog.refresh()
+        self.unsettled = False
+        for channel in dict.fromkeys(self._subscription.channels):
+            mine = [share for share in self.shares.values() if share.channel == channel]
+            for share in [share for share in mine if share.lost]:
+                mine.remove(share)
+                await self.give_up(share)
+            entry = self._catalog.known(channel)
+            if entry is None or self._group not in entry.groups:
+                for share in mine:
+                    await self.give_up(share)
+                continue
+            await self._balance(channel, entry, mine)
+            if not entry.groups[self._group].durable:
+                await self._renew(mine)
+
+    async def _balance(self, channel: str, entry: Entry, mine: list[Share]) -> None:
+        allowed = await self._allowed(channel, entry.channel.partitions, len(mine))
+        for share in mine:
+            share.leave_by = None
+        for share in mine[allowed:]:
+            share.leave_by = time.monotonic() + self._link.options.handover
+            self.unsettled = True
+        have = {share.partition for share in mine}
+        others = [number for number in range(entry.channel.partitions) if number not in have]
+        random.shuffle(others)
+        missing = allowed - len(mine)
+        for partition in others:
+            if missing <= 0:
+                break
+            if await locks.take(self._link, names.claim(channel, partition, self._group)):
+                await self._begin(channel, partition, entry.groups[self._group])
+                missing -= 1
+        if missing > 0:
+            self.unsettled = True
+
+    async def _allowed(self, channel: str, partitions: int, held: int) -> int:
+        """How many partitions this member may have."""
+        if self._subscription.sharing in (Sharing.FAILOVER, Sharing.EXCLUSIVE):
+            return partitions if await self._take_lead(channel) else 0
+        members = max(1, await self._members(channel))
+        each, more = divmod(partitions, members)
+        extra = self._extras.get(channel)
+        if extra is not None and extra >= more:
+            await locks.give(self._link, self._extra_name(channel, self._extras.pop(channel)))
+            extra = None
+        if extra is None and more and held >= each:
+            extra = await self._take_extra(channel, more)
+            self.unsettled = self.unsettled or extra is None
+        elif more and extra is None:
+            self.unsettled = True
+        return each + (extra is not None)
+
+    async def _take_extra(self, channel: str, more: int) -> int | None:
+        for number in range(more):
+            if await locks.take(self._link, self._extra_name(channel, number)):
+                self._extras[channel] = number
+                return number
+        return None
+
+    def _extra_name(self, channel: str, number: int) -> str:
+        return names.one_more(channel, number, self._group)
+
+    async def _take_lead(self, channel: str) -> bool:
+        if channel not in self._leads:
+            if not await locks.take(self._link, names.lead(channel, self._group)):
+                self.unsettled = True
+                return False
+            self._leads.add(channel)
+        return True
+
+    async def _begin(self, channel: str, partition: int, group: GroupEntry) -> None:
+        """The partition is ours: take up where its last owner stopped."""
+        queue = names.position(channel, partition, self._group, group.life)
+        async with self._link.borrowed(confirms=True) as pipe:
+            await positions.declare(pipe, queue, temporary=not group.durable)
+            record = await positions.look(pipe, queue)
+            if record is None:
+                progress = Progress(group.start(partition))
+                # From now on there is a record: who finds none knows that another one is just looking at it.
+                await pipe.save(queue, positions.written(progress, False))
+            else:
+                progress = positions.read(record)
+                progress.abandon()
+        share = Share(channel, partition, queue, progress)
+        share.renewed = time.monotonic()
+        await share.start(self._link, self._wake)
+        self.shares[channel, partition] = share
+
+    async def _renew(self, shares: list[Share]) -> None:
+        for share in shares:
+            if time.monotonic() - share.renewed > positions.RENEW:
+                share.renewed = time.monotonic()
+                async with self._link.borrowed() as pipe:
+                    await positions.declare(pipe, share.queue, temporary=True)
+
+    async def give_up(self, share: Share) -> None:
+        self.shares.pop((share.channel, share.partition), None)
+        await share.stop()
+        await locks.give(self._link, names.claim(share.channel, share.partition, self._group))
+
+    async def hand_over(self) -> None:
+        """Of those that are to go, those that can."""
+        now = time.monotonic()
+        for share in list(self.shares.values()):
+            if share.leave_by is not None and (not share.progress.busy or now >= share.leave_by):
+                await self.give_up(share)
+
+    async def leave(self) -> None:
+        """Off the crew before anything else, so that who comes next finds nobody here."""
+        crew, self._crew = self._crew, None
+        self.shares.clear()
+        if crew is not None and not crew.is_closed:
+            await crew.close()
