@@ -27,7 +27,9 @@ from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.client.pausing import Pauses
 from dragoman.client.reply import Answers
+from dragoman.client.tracing import Tracing
 from dragoman.client.sequence.assembling import Assembler
+from dragoman.client.transactional.brokered import in_transaction
 from dragoman.core.broker import Broker, Subscription
 from dragoman.schema.records import is_record
 
@@ -44,6 +46,7 @@ class Assembly:
     metrics: Metrics
     pauses: Pauses
     executor: Executor
+    tracing: Tracing | None = None
     halted: Callable[[Exception], None] | None = None
     """Told when an endpoint has ended the work of its group."""
 
@@ -77,7 +80,9 @@ class Assembly:
             for name in retry_channels(endpoint, self.broker.capabilities):
                 handle = when_due(intake.handle, channel, self.pauses)
                 subscription = Subscription((name,), f"{endpoint.group}.retry", member=self.options.name)
-                found.append(self._consumer(subscription, {name: replace(intake, handle=handle)}))
+                batch = None if intake.batch is None else replace(intake.batch, handle=batches(handle))
+                waiting = {name: replace(intake, handle=handle, batch=batch)}
+                found.append(self._consumer(subscription, waiting))
         return found
 
     async def _intake(self, endpoints: Sequence[tuple[Endpoint, Given]]) -> Intake:
@@ -85,16 +90,15 @@ class Assembly:
         options = first.options
         candidates = [each for one, given in endpoints for each in await self._candidates(one, given)]
         failures = self._failures(first)
-        dispatcher = Dispatcher(
-            first.channel, first.group, candidates, self.contracts, failures, self.pauses
-        )
+        dispatcher = Dispatcher(first.channel, first.group, candidates, self.contracts, failures, self.pauses)
         handle, batch = dispatcher.handle, None
         if first.batch:
             batch = Batching(batches(dispatcher.handle), options.batch_size, options.batch_wait)
-        else:
+        elif not any(one.transactional for one, _ in endpoints):
             handle = Assembler(handle, dispatcher.refuse, options.sequence, self.pauses).take
         lanes = 1 if first.batch else options.concurrency
-        return Intake(handle, lanes, self.metrics.of(first.channel), batch)
+        counters, latency = self.metrics.of(first.channel), self.metrics.latency_of(first.channel)
+        return Intake(handle, lanes, counters, batch, latency)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
         handle = await self._handler(endpoint, given)
@@ -111,15 +115,20 @@ class Assembly:
 
     async def _handler(self, endpoint: Endpoint, given: Given) -> Handler:
         counters = self.metrics.of(endpoint.channel)
-        chain = Chain(endpoint, self.broker, counters, self.pauses)
+        chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
         answers = await self._answers(endpoint, counters)
         own = tuple(guarded(each) for each in (*self.middleware, *endpoint.middleware))
-        invoke = invocation(endpoint, given, self.executor, answers)
+        invoke = invocation(endpoint, given, self.executor, answers, counters)
+        if endpoint.transactional:
+            invoke = in_transaction(invoke, self.broker)
         if not endpoint.batch:
             return compose((*chain.around(), *own), invoke)
         inner = compose(own, invoke)
-        together = compose((chain.repeating(),), inner)
-        alone = compose((*chain.failing(), chain.repeating()), lambda delivery: inner(Batch([delivery])))
+        together = compose((*chain.observing(), *chain.repeating()), inner)
+        alone = compose(
+            (*chain.observing(), *chain.failing(), *chain.repeating()),
+            lambda delivery: inner(Batch([delivery])),
+        )
         return compose(chain.before(), Runner(together, alone).join)
 
     async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics) -> Answers | None:

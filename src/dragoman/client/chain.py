@@ -20,6 +20,7 @@ from dragoman.client.middleware.retry import retry
 from dragoman.client.middleware.selection import early_selection, late_selection
 from dragoman.client.outcome import Middleware
 from dragoman.client.pausing import Pauses
+from dragoman.client.tracing import Tracing
 from dragoman.core.broker import Broker
 
 
@@ -31,9 +32,13 @@ class Chain:
     broker: Broker
     counters: ChannelMetrics
     pauses: Pauses
+    tracing: Tracing | None = None
 
     def around(self) -> tuple[Middleware, ...]:
-        return (*self.before(), *self.failing(), self.repeating())
+        return (*self.observing(), *self.before(), *self.failing(), *self.repeating())
+
+    def observing(self) -> tuple[Middleware, ...]:
+        return () if self.tracing is None else (self.tracing.consume,)
 
     def before(self) -> tuple[Middleware, ...]:
         """Which messages get as far as being handled, and in what form."""
@@ -77,8 +82,9 @@ class Chain:
             case own:
                 return custom(own)
 
-    def repeating(self) -> Middleware:
-        return retry(self.endpoint.options.retry, self.pauses, self.counters)
+    def repeating(self) -> tuple[Middleware, ...]:
+        again = retry(self.endpoint.options.retry, self.pauses, self.counters)
+        return (again,) if self.tracing is None else (again, self.tracing.attempt)
 
     @property
     def _bury(self) -> Bury:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -13,11 +14,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from dragoman.client.assembly import Assembly
-from dragoman.client.connecting import open_broker, open_registry
+from dragoman.client.connecting import open_broker, open_database, open_registry
 from dragoman.client.consumer import Consumer
 from dragoman.client.contracts import Contracts
 from dragoman.client.controller import Controller, bind
 from dragoman.client.correlation import read_correlation
+from dragoman.client.exposition import exposition
 from dragoman.client.headers import GivenHeaders
 from dragoman.client.metrics import Metrics
 from dragoman.client.options import ClientOptions, EndpointOptions
@@ -29,8 +31,12 @@ from dragoman.client.producer import Producer, require_record
 from dragoman.client.requests import Question, Requester
 from dragoman.client.sequence.parts import PART
 from dragoman.client.startup import Checks
-from dragoman.core.broker import Broker
+from dragoman.client.transactional.outbox import Outbox
+from dragoman.client.transactional.storage import Storage
+from dragoman.client.tracing import Tracing
+from dragoman.core.broker import Broker, Lag
 from dragoman.core.channel import Channel
+from dragoman.core.database import Database
 from dragoman.core.errors import ClientError, DragomanError
 from dragoman.core.message import Position
 from dragoman.core.registry import Registry
@@ -47,9 +53,9 @@ class Client:
 
     ``broker`` and ``registry`` are URLs, or opened ones that may be shared between clients. Without them both
     are embedded under ``./.dragoman``, shared by all processes that run there, unless ``DRAGOMAN_BROKER`` and
-    ``DRAGOMAN_REGISTRY`` say otherwise. ``controllers`` are controller
-    classes, instances of them, or endpoint functions. Entering checks everything the endpoints need and
-    raises one ``StartupError`` that names all problems; leaving lets running handlers finish.
+    ``DRAGOMAN_REGISTRY`` say otherwise. ``controllers`` are controller classes, instances of them, or
+    endpoint functions. ``database`` is the application's own, for the outbox and for endpoints that are given
+    a transaction. Entering checks everything the endpoints need and raises one ``StartupError`` that names all problems; leaving lets running handlers finish.
     """
 
     def __init__(
@@ -58,9 +64,11 @@ class Client:
         registry: str | Registry | None = None,
         controllers: Iterable[object] = (),
         *,
+        database: str | Database | None = None,
         options: ClientOptions | None = None,
         middleware: Sequence[Middleware] = (),
     ) -> None:
+        self._database = database
         self.options = options or ClientOptions()
         self.metrics = Metrics()
         self._broker = broker
@@ -72,6 +80,11 @@ class Client:
     @property
     def broker(self) -> Broker:
         return self._run.broker
+
+    @property
+    def database(self) -> Database:
+        """The application's database. Raises ``ClientError`` if the client was given none."""
+        return self._run.require_storage().database
 
     @property
     def registry(self) -> Registry:
@@ -88,7 +101,10 @@ class Client:
             registry, made = open_registry(self._registry)
             if made:
                 stack.push_async_callback(registry.close)
-            self._running = running = _Running(self, broker, registry)
+            database, made = open_database(self._database)
+            if made and database is not None:
+                stack.callback(database.close)
+            self._running = running = _Running(self, broker, registry, database)
             # In this order: handlers that are still at work may go on using the client.
             stack.callback(self._forget)
             stack.push_async_callback(running.stop)
@@ -164,6 +180,10 @@ class Client:
         """
         return await self._run.producer(channel, cls)
 
+    async def outbox(self, channel: str, cls: type[T]) -> Outbox[T]:
+        """For messages that are published if, and only if, a transaction of the database is committed."""
+        return await self._run.outbox(channel, cls)
+
     async def request(
         self,
         channel: str,
@@ -238,14 +258,20 @@ class Client:
         after an error it is delivered again. The loop ends when nothing came for ``wait`` seconds, or after
         ``limit`` messages; without them, never.
         """
-        return Poll(
-            Source(channel, cls, group, options, wait, limit), self._run.open_poll, self._run.detach
-        )
+        return Poll(Source(channel, cls, group, options, wait, limit), self._run.open_poll, self._run.detach)
 
     @property
     def in_flight(self) -> int:
         """Messages received and not handled yet."""
         return 0 if self._running is None else sum(each.in_flight for each in self._running.consumers)
+
+    async def exposition(self) -> str:
+        """All numbers as Prometheus reads them, with the lag of this client's groups if the broker tells."""
+        running = self._run
+        flying: Counter[str] = Counter()
+        for each in running.consumers:
+            flying[each.group] += each.in_flight
+        return exposition(self.metrics, flying, await running.lags())
 
     async def run(self) -> None:
         """Handle messages until the process is asked to end by SIGINT or SIGTERM.
@@ -284,8 +310,9 @@ class Client:
 class _Running:
     """What exists only between entering and leaving the client."""
 
-    def __init__(self, client: Client, broker: Broker, registry: Registry) -> None:
-        self.broker = broker
+    def __init__(self, client: Client, broker: Broker, registry: Registry, database: Database | None) -> None:
+        self._tracing = Tracing(broker.url) if client.options.tracing else None
+        self.broker = broker = broker if self._tracing is None else self._tracing.broker(broker)
         self.registry = registry
         self.closing = AsyncExitStack()
         self.consumers: list[Consumer] = []
@@ -297,11 +324,14 @@ class _Running:
         self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")))
         self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
         self.producers: dict[tuple[str, type], Producer[Any]] = {}
+        self.storage = None if database is None else Storage(database, broker, self._pauses, options.relay)
         self.requester = Requester(
             broker, self._contracts, options.name, client.metrics.replies, self._pauses
         )
 
     async def start(self, given: Sequence[object], middleware: tuple[Middleware, ...]) -> None:
+        if self.storage is not None:
+            await self.storage.start()
         await self._attach(given, middleware, self._client.options)
 
     async def open_poll(self, given: object) -> Sequence[Consumer]:
@@ -313,6 +343,12 @@ class _Running:
         await asyncio.gather(*(each.stop() for each in consumers))
         self.consumers = [each for each in self.consumers if each not in consumers]
 
+    async def lags(self) -> list[Lag]:
+        if not self.broker.capabilities.lag:
+            return []
+        places = {(channel, each.group) for each in self.consumers for channel in each.channels}
+        return [lag for channel, group in sorted(places) for lag in await self.broker.lag(channel, group)]
+
     def _halted(self, why: Exception) -> None:
         self.failure = self.failure or why
         self.ended.set()
@@ -322,7 +358,7 @@ class _Running:
     ) -> list[Consumer]:
         """Check endpoints, join their groups, and begin to handle messages."""
         client = self._client
-        checks = Checks(self.broker, self._contracts, options)
+        checks = Checks(self.broker, self._contracts, options, self.storage is not None)
         controllers = []
         for each in given:
             try:
@@ -339,6 +375,7 @@ class _Running:
             client.metrics,
             self._pauses,
             self._executor,
+            self._tracing,
             self._halted,
         )
         endpoints = [each for one in controllers for each in await self._filled(one)]
@@ -364,7 +401,7 @@ class _Running:
                 {
                     each.name: await self._wish(each)
                     for each in endpoint.parameters
-                    if each.kind in (Kind.PRODUCER, Kind.CLIENT)
+                    if each.kind in (Kind.PRODUCER, Kind.CLIENT, Kind.OUTBOX, Kind.TRANSACTION)
                 },
             )
             for endpoint in controller.endpoints
@@ -373,7 +410,25 @@ class _Running:
     async def _wish(self, wish: Parameter) -> object:
         if wish.kind is Kind.CLIENT:
             return self._client
+        if wish.kind is Kind.TRANSACTION:
+            return self.require_storage().database
+        if wish.kind is Kind.OUTBOX:
+            return await self.outbox(wish.channel, wish.types[0])
         return await self.producer(wish.channel, wish.types[0])
+
+    def require_storage(self) -> Storage:
+        if self.storage is None:
+            raise ClientError(
+                "The client has no database.",
+                code="client.database",
+                next="Give it one: Client(database='sqlite://app.db').",
+            )
+        return self.storage
+
+    async def outbox(self, channel: str, cls: type[T]) -> Outbox[T]:
+        storage = self.require_storage()
+        await self.producer(channel, cls)
+        return storage.outbox(channel, await self._contracts.bind(channel, cls))
 
     async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
         found = self.producers.get((channel, cls))
@@ -391,4 +446,6 @@ class _Running:
         self._pauses.end()
         await asyncio.gather(*(each.stop() for each in self.consumers))
         await self.requester.close()
+        if self.storage is not None:
+            await self.storage.stop()
         self._executor.shutdown(wait=False, cancel_futures=True)

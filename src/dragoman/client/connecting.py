@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dragoman.core.broker import Broker
+from dragoman.core.database import Database
 from dragoman.core.defaults import default_broker, default_registry
-from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.core.loading import BROKERS, DATABASES, load, scheme_of
 from dragoman.core.registry import Registry
 from dragoman.registry import connect
 
@@ -16,6 +17,14 @@ def open_broker(broker: str | Broker | None) -> tuple[Broker, bool]:
         made: Broker = load(BROKERS, scheme_of(url))(url)
         return made, True
     return broker, False
+
+
+def open_database(database: str | Database | None) -> tuple[Database | None, bool]:
+    """The application's database, and whether it was made here and so has to be closed here."""
+    if isinstance(database, str):
+        made: Database = load(DATABASES, scheme_of(database))(database)
+        return made, True
+    return database, False
 
 
 def open_registry(registry: str | Registry | None) -> tuple[Registry, bool]:

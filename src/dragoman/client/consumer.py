@@ -68,6 +68,14 @@ class Consumer:
         self._task = asyncio.create_task(self._run(), name=f"dragoman {self._subscription.group}")
 
     @property
+    def group(self) -> str:
+        return self._subscription.group
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        return self._subscription.channels
+
+    @property
     def in_flight(self) -> int:
         return 0 if self._flight is None else self._flight.count
 

@@ -141,6 +141,8 @@ def _endpoint(
         parameters=parameters_of(function, hints, name),
         raises=mark.raises,
         correlation=mark.correlation,
+        identity=mark.identity,
+        transactional=mark.transactional,
     )
 
 

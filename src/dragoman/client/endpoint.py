@@ -33,6 +33,8 @@ class EndpointMark:
     hints: Hints | None
     raises: tuple[type[Exception], ...] = ()
     correlation: Correlation | None = None
+    identity: Correlation | None = None
+    transactional: bool = False
     subscription: Mapping[str, Any] = field(default_factory=dict)
     """``sharing``, ``durable`` and ``start`` as far as they were given: they go before the options."""
 
@@ -54,6 +56,10 @@ class Endpoint:
     raises: tuple[type[Exception], ...] = ()
     """Error records that are answers: they are sent to the requester, and raised there again."""
     correlation: Correlation | None = None
+    identity: Correlation | None = None
+    """What tells its messages apart, beside their ids and positions."""
+    transactional: bool = False
+    """What it publishes, its reply and the acknowledgement are one transaction of the broker."""
 
     @property
     def payload(self) -> Parameter:
@@ -67,6 +73,11 @@ class Endpoint:
     @property
     def key(self) -> Parameter | None:
         return next((each for each in self.parameters if each.kind is Kind.KEY), None)
+
+    @property
+    def transaction(self) -> Parameter | None:
+        """The parameter that is given a database transaction."""
+        return next((each for each in self.parameters if each.kind is Kind.TRANSACTION), None)
 
     @property
     def reply_contract_channel(self) -> str:
@@ -87,6 +98,8 @@ def endpoint(
     middleware: Sequence[Middleware] = (),
     raises: Sequence[type[Exception]] = (),
     correlation: str | None = None,
+    identity: str | None = None,
+    transactional: bool = False,
     sharing: Sharing | None = None,
     durable: bool | None = None,
     start: Start | None = None,
@@ -106,6 +119,7 @@ def endpoint(
     if reply_to is not None:
         check_name(reply_to)
     place = None if correlation is None else read_correlation(correlation)
+    told_apart = None if identity is None else read_correlation(identity)
     given = {"sharing": sharing, "durable": durable, "start": start}
     # A class or function body's own names are gone later, so they are looked up while it is being run.
     inner = sys._getframe(1)
@@ -121,6 +135,8 @@ def endpoint(
             hints_of(function, scopes),
             tuple(raises),
             place,
+            told_apart,
+            transactional,
             {name: value for name, value in given.items() if value is not None},
         )
         setattr(function, _MARK, mark)

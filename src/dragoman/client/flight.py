@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter
 
 from dragoman.client.lane import Intake, Lane, Place
 from dragoman.client.outcome import Outcome, kept
+from dragoman.client.transactional.brokered import RECEIVER
 from dragoman.core.broker import Receiver
 from dragoman.core.errors import Revoked
 from dragoman.core.message import Message
@@ -53,7 +55,9 @@ class Flight:
                     lane.task = asyncio.create_task(work(place, lane))
 
     async def _work(self, place: Place, lane: Lane) -> None:
+        RECEIVER.set(self._receiver)
         queue, handle, lost = lane.queue, place.intake.handle, self._receiver.lost
+        observe = place.intake.latency.observe
         try:
             while queue:
                 message = queue.popleft()
@@ -61,7 +65,9 @@ class Flight:
                     if lost(message):
                         self._forget(place, message)
                         continue
+                    started = perf_counter()
                     outcome = await handle(message)
+                    observe(perf_counter() - started)
                 except Exception as error:
                     outcome = kept(message, error)
                 if outcome.acknowledge:
@@ -87,7 +93,9 @@ class Flight:
                         messages.append(message)
                 if not messages:
                     continue
+                started = perf_counter()
                 outcomes = await batch.handle(messages)
+                place.intake.latency.observe(perf_counter() - started)
                 for message, outcome in zip(messages, outcomes, strict=True):
                     if outcome.acknowledge:
                         self._finish(place, message)

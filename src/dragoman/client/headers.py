@@ -13,6 +13,8 @@ T = TypeVar("T")
 CORRELATION_ID = "correlation-id"
 REPLY_TO = "reply-to"
 """The return address: the channel where the sender waits for the reply."""
+MESSAGE_ID = "message-id"
+"""Tells the message from all others, however often it is sent."""
 EXPIRES_AT = "expires-at"
 """Milliseconds since the epoch, as text."""
 

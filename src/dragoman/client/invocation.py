@@ -14,9 +14,11 @@ from dragoman.client import markers
 from dragoman.client.batch import Batch
 from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
+from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.reply import Answers
+from dragoman.client.transactional.receiving import TRANSACTION, Once
 from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
 
@@ -24,9 +26,15 @@ Call = Callable[[Delivery], Any]
 
 
 def invocation(
-    endpoint: Endpoint, given: Mapping[str, Any], executor: Executor, answers: Answers | None
+    endpoint: Endpoint,
+    given: Mapping[str, Any],
+    executor: Executor,
+    answers: Answers | None,
+    counters: ChannelMetrics,
 ) -> Handler:
     """The innermost handler. ``given`` are the injected arguments, by parameter."""
+    if endpoint.transaction is not None:
+        return _once(endpoint, given, executor, answers, counters)
     call = _call(endpoint, given, executor)
 
     async def invoke(delivery: Delivery) -> Outcome:
@@ -51,6 +59,21 @@ def invocation(
     if inspect.isasyncgenfunction(endpoint.function):
         return _declaring(_streaming(call, answers), answers)
     return _declaring(invoke_and_reply, answers)
+
+
+def _once(
+    endpoint: Endpoint,
+    given: Mapping[str, Any],
+    executor: Executor,
+    answers: Answers | None,
+    counters: ChannelMetrics,
+) -> Handler:
+    """An endpoint that is given a transaction."""
+    assert endpoint.transaction is not None
+    database = given[endpoint.transaction.name]
+    call = _bound(endpoint, endpoint.function, given)
+    handler = Once(call, database, endpoint.identity, answers, counters, executor).handler()
+    return handler if answers is None else _declaring(handler, answers)
 
 
 def _streaming(call: Call, answers: Answers) -> Handler:
@@ -99,6 +122,11 @@ def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> C
     function = endpoint.function
     if not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function):
         function = _threaded(function, executor)
+    return _bound(endpoint, function, given)
+
+
+def _bound(endpoint: Endpoint, function: Callable[..., Any], given: Mapping[str, Any]) -> Call:
+    """The function with its arguments from a delivery."""
     by_name = _keyword_only(endpoint.function)
     if not by_name and [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:
         return lambda delivery: function(delivery.value)
@@ -148,7 +176,9 @@ def _getter_of_one(parameter: Parameter, given: Mapping[str, Any]) -> Callable[[
             return metadata
         case Kind.MESSAGE:
             return _message
-        case Kind.PRODUCER | Kind.CLIENT:
+        case Kind.TRANSACTION:
+            return lambda delivery: delivery.notes[TRANSACTION]
+        case Kind.PRODUCER | Kind.CLIENT | Kind.OUTBOX:
             value = given[parameter.name]
             return lambda delivery: value
 

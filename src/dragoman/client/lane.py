@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from dragoman.client.histogram import Histogram
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Outcome
 from dragoman.client.watermark import Watermark
@@ -30,6 +31,7 @@ class Intake:
     concurrency: int
     counters: ChannelMetrics
     batch: Batching | None = None
+    latency: Histogram = field(default_factory=Histogram)
 
 
 class Lane:

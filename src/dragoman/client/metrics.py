@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 
+from dragoman.client.histogram import Histogram
+
 
 @dataclass(slots=True)
 class ChannelMetrics:
@@ -41,12 +43,17 @@ class Metrics:
     channels: dict[str, ChannelMetrics] = field(default_factory=dict)
     replies: ChannelMetrics = field(default_factory=ChannelMetrics)
     """Answers to this client's own requests."""
+    latencies: dict[str, Histogram] = field(default_factory=dict)
+    """How long handling took, retries included, per channel."""
 
     def of(self, channel: str) -> ChannelMetrics:
         found = self.channels.get(channel)
         if found is None:
             found = self.channels[channel] = ChannelMetrics()
         return found
+
+    def latency_of(self, channel: str) -> Histogram:
+        return self.latencies.setdefault(channel, Histogram())
 
     def total(self, name: str) -> int:
         """The sum of one counter over all channels."""

@@ -165,6 +165,10 @@ class ClientOptions:
     drain_timeout: float = 30.0
     """Seconds that handlers may take to finish when the client closes."""
     request_timeout: float = 30.0
+    tracing: bool = False
+    """Trace what is published and handled, with OpenTelemetry."""
+    relay: bool = True
+    """Publish what stands in the outbox of the client's database. Of several clients one does it at a time."""
     endpoint: EndpointOptions = field(default_factory=EndpointOptions)
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from dragoman.client import markers
+from dragoman.core.database import Transaction
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.message import Message
 from dragoman.schema.records import is_record
@@ -27,6 +28,8 @@ class Kind(StrEnum):
     MESSAGE = "message"
     PRODUCER = "producer"
     CLIENT = "client"
+    OUTBOX = "outbox"
+    TRANSACTION = "transaction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,14 +129,19 @@ def injected(name: str, annotation: Any) -> Parameter | None:
     """A producer or the client itself, wanted by a parameter or by a controller's attribute."""
     from dragoman.client.client import Client
     from dragoman.client.producer import Producer
+    from dragoman.client.transactional.outbox import Outbox
 
     plain, marks = unwrapped(annotation)
     if plain is Client:
         return Parameter(name, Kind.CLIENT)
+    if plain is Transaction:
+        return Parameter(name, Kind.TRANSACTION)
     target = next((mark for mark in marks if isinstance(mark, markers.To)), None)
     if target is None:
         return None
     arguments = typing.get_args(plain)
+    if typing.get_origin(plain) is Outbox and len(arguments) == 1:
+        return Parameter(name, Kind.OUTBOX, arguments, channel=target.channel)
     if typing.get_origin(plain) is not Producer or len(arguments) != 1:
         raise ConfigurationError(
             f"{name!r} is marked with To, so it is a producer of a record.",

@@ -11,6 +11,8 @@ from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.sequence.parts import PART, cut
+from dragoman.client.transactional.brokered import GATHERED, gather
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ClientError, EncodeError, Unsupported
 from dragoman.core.message import Headers, Message, Position, with_headers
@@ -78,12 +80,16 @@ class Producer(Generic[T]):
         if expires_in is not None:
             expires = str(int((time.time() + expires_in) * 1000)).encode()
             pairs = with_headers(pairs, (EXPIRES_AT, expires))
+        if GATHERED.get() is not None:
+            gather((await self._message(value, key, pairs, partition),))
+            self._counters.published += 1
+            return None
         return await self.send(value, key, pairs, partition, delay)
 
     async def send(
         self, value: T | None, key: Any, pairs: Headers, partition: int | None = None, delay: float = 0.0
     ) -> Position | None:
-        """``publish`` with headers that are known to be well formed."""
+        """``publish`` with headers that are known to be well formed, at once, whatever is under way."""
         if type(key) not in self._key_encoders:
             await self._learn_key(type(key))
         raw_key = self._key_encoders[type(key)](key)
@@ -93,6 +99,13 @@ class Producer(Generic[T]):
         )
         self._counters.published += 1
         return positions[0]
+
+    async def _message(self, value: T | None, key: Any, pairs: Headers, partition: int | None) -> Message:
+        if type(key) not in self._key_encoders:
+            await self._learn_key(type(key))
+        raw_key = self._key_encoders[type(key)](key)
+        payload = None if value is None else self._encode(value)
+        return Message(self.channel, payload, raw_key, pairs, partition)
 
     async def publish_many(
         self,
@@ -118,9 +131,28 @@ class Producer(Generic[T]):
                 Message(channel, encode(value), keys[type(each)](each), pairs, partition)
                 for each, value in keyed
             ]
+        if gather(messages):
+            self._counters.published += len(messages)
+            return [None] * len(messages)
         positions = await self._broker.publish(messages, delay)
         self._counters.published += len(messages)
         return positions
+
+    async def publish_in_parts(
+        self, value: T, *, key: Any = None, headers: GivenHeaders | None = None, part_size: int = PART
+    ) -> Sequence[Position | None]:
+        """Publish a value that is too large for one message: in parts of so many bytes.
+
+        Whoever handles it is given the whole. All parts have the key, or one of their own without it.
+        """
+        if type(key) not in self._key_encoders:
+            await self._learn_key(type(key))
+        raw_key = self._key_encoders[type(key)](key)
+        whole = Message(self.channel, self._encode(value), raw_key, headers_of(headers))
+        parts = cut(whole, part_size)
+        positions = [await self._broker.publish((part,)) for part in parts]
+        self._counters.published += 1
+        return [position for each in positions for position in each]
 
     def publish_blocking(self, value: T | None, **more: Any) -> Position | None:
         """The same as ``publish``, from a thread: for endpoints that are a plain ``def``."""

@@ -12,6 +12,7 @@ from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import CORRELATION_ID, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO
 from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.transactional.brokered import gather
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ChannelNotFound, EncodeError
 from dragoman.core.message import Headers, Message, header
@@ -46,6 +47,19 @@ class Answers:
         payload = self.bound.encode(value)
         pairs = self._correlated(delivery, value)
         await self._send(delivery, target, private, payload, (*pairs, *more) if more else pairs)
+
+    def encode(self, delivery: Delivery, value: Any) -> bytes | None:
+        """The frame of a reply that is sent later, by ``resend``; ``None`` if the endpoint has no reply."""
+        if self.bound is None:
+            return None
+        self._correlated(delivery, value)
+        return self.bound.encode(value)
+
+    async def resend(self, delivery: Delivery, frame: bytes) -> None:
+        """Send a reply that was encoded before, maybe for an earlier delivery of the same request."""
+        target, private = self._target(delivery)
+        if target is not None:
+            await self._send(delivery, target, private, frame, self._correlated(delivery, None))
 
     async def stream(self, delivery: Delivery, values: AsyncGenerator[Any, None]) -> None:
         """Send what an endpoint yields, numbered; behind the last one, the requester is told of the end."""
@@ -100,7 +114,9 @@ class Answers:
         self, delivery: Delivery, target: str, private: bool, payload: bytes | None, pairs: Headers
     ) -> None:
         try:
-            await self.broker.publish((Message(target, payload, delivery.message.key, pairs),))
+            message = Message(target, payload, delivery.message.key, pairs)
+            if not gather((message,)):
+                await self.broker.publish((message,))
         except ChannelNotFound:
             if not private:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
@@ -12,7 +13,7 @@ from dragoman.client.correlation import has_place
 from dragoman.client.endpoint import Endpoint, subscription_of
 from dragoman.client.later import retry_channels
 from dragoman.client.options import ClientOptions
-from dragoman.client.parameters import Kind
+from dragoman.client.parameters import Kind, Parameter
 from dragoman.core.broker import Broker, check_subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import (
@@ -33,7 +34,10 @@ ALIKE = ("concurrency", "start", "sharing", "durable", "later", "batch_size", "b
 class Checks:
     """Gathers problems, each with the place where it was met."""
 
-    def __init__(self, broker: Broker, contracts: Contracts, options: ClientOptions) -> None:
+    def __init__(
+        self, broker: Broker, contracts: Contracts, options: ClientOptions, has_database: bool = False
+    ) -> None:
+        self._has_database = has_database
         self._broker = broker
         self._contracts = contracts
         self._options = options
@@ -56,7 +60,8 @@ class Checks:
         endpoints = [endpoint for controller in controllers for endpoint in controller.endpoints]
         for controller in controllers:
             for wish in controller.wishes:
-                if wish.kind is Kind.PRODUCER:
+                self._wish(controller.name, wish)
+                if wish.kind in (Kind.PRODUCER, Kind.OUTBOX):
                     await self._channel(controller.name, wish.channel)
                     await self._contract(controller.name, wish.channel, wish.types[0])
         for endpoint in endpoints:
@@ -77,7 +82,8 @@ class Checks:
             if aside is not None:
                 await self._channel(name, aside, partitions=1)
         for parameter in endpoint.parameters:
-            if parameter.kind is Kind.PRODUCER:
+            self._wish(name, parameter)
+            if parameter.kind in (Kind.PRODUCER, Kind.OUTBOX):
                 await self._channel(name, parameter.channel)
                 await self._contract(name, parameter.channel, parameter.types[0])
             elif parameter.kind in (Kind.PAYLOAD, Kind.KEY):
@@ -96,6 +102,7 @@ class Checks:
                 ),
             )
         await self._answers(endpoint)
+        self._transactions(endpoint)
         for waiting in retry_channels(endpoint, self._broker.capabilities):
             await self._channel(name, waiting)
         self._subscription(endpoint)
@@ -109,6 +116,38 @@ class Checks:
                     "The broker does not count deliveries.", next="Leave the option 'deliveries' out."
                 ),
             )
+
+    def _wish(self, place: str, wish: Parameter) -> None:
+        if wish.kind in (Kind.OUTBOX, Kind.TRANSACTION) and not self._has_database:
+            wrong = ConfigurationError(
+                f"{wish.name!r} needs a database.",
+                next="Give the client one: Client(database='sqlite://...').",
+            )
+            self.problem(place, wrong)
+
+    def _transactions(self, endpoint: Endpoint) -> None:
+        if endpoint.transaction is not None and (
+            inspect.iscoroutinefunction(endpoint.function) or inspect.isasyncgenfunction(endpoint.function)
+        ):
+            wrong: DragomanError = ConfigurationError(
+                "It is given a transaction, which would block the event loop.",
+                next="Make it a plain 'def': it then runs in a thread.",
+            )
+            self.problem(endpoint.name, wrong)
+        if not endpoint.transactional:
+            return
+        if not self._broker.capabilities.transactions:
+            wrong = Unsupported(
+                "The broker has no transactions.",
+                next="Use an outbox, or a broker with the capability 'transactions', such as Kafka.",
+            )
+            self.problem(endpoint.name, wrong)
+        if endpoint.options.concurrency > 1 or endpoint.batch or endpoint.transaction is not None:
+            wrong = ConfigurationError(
+                "A transaction of the broker is for one message after the other, without a database.",
+                next="Leave out concurrency, batches and the database's transaction.",
+            )
+            self.problem(endpoint.name, wrong)
 
     async def _answers(self, endpoint: Endpoint) -> None:
         """Declared errors are records, and a correlation in the payload is in both payloads."""

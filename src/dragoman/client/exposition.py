@@ -1,0 +1,79 @@
+"""The client's numbers as Prometheus reads them: text, without any library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
+
+from dragoman.client.metrics import ChannelMetrics, Metrics
+from dragoman.core.broker import Lag
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_HELP = {
+    "received": "Messages received.",
+    "handled": "Messages handled.",
+    "failed": "Calls of handlers that raised.",
+    "retried": "Calls of handlers after the first.",
+    "postponed": "Messages to be tried again later.",
+    "dead": "Messages that became dead letters.",
+    "invalid": "Messages that could not be read.",
+    "expired": "Messages whose time had passed.",
+    "skipped": "Messages that failed and were passed over.",
+    "unselected": "Messages that the endpoint does not consume.",
+    "returned": "Messages given back to the broker.",
+    "revoked": "Messages taken away by the broker before they were done with.",
+    "replied": "Replies sent.",
+    "published": "Messages published.",
+}
+
+
+def exposition(metrics: Metrics, in_flight: Mapping[str, int], lags: Iterable[Lag] = ()) -> str:
+    """``in_flight`` is per group."""
+    return "\n".join(
+        [*_counters(metrics), *_in_flight(in_flight), *_lags(lags), *_latencies(metrics), ""],
+    )
+
+
+def _counters(metrics: Metrics) -> Iterator[str]:
+    for each in fields(ChannelMetrics):
+        name = f"dragoman_client_{each.name}_total"
+        yield f"# HELP {name} {_HELP.get(each.name, each.name.capitalize() + '.')}"
+        yield f"# TYPE {name} counter"
+        for channel, counters in sorted(metrics.channels.items()):
+            yield f"{name}{_labels(channel=channel)} {getattr(counters, each.name)}"
+
+
+def _in_flight(groups: Mapping[str, int]) -> Iterator[str]:
+    yield "# HELP dragoman_client_in_flight Messages received and not handled yet."
+    yield "# TYPE dragoman_client_in_flight gauge"
+    for group, count in sorted(groups.items()):
+        yield f"dragoman_client_in_flight{_labels(group=group)} {count}"
+
+
+def _lags(lags: Iterable[Lag]) -> Iterator[str]:
+    yield "# HELP dragoman_client_lag Messages that the group has not done yet."
+    yield "# TYPE dragoman_client_lag gauge"
+    for lag in lags:
+        labels = _labels(channel=lag.channel, group=lag.group, partition=str(lag.partition))
+        yield f"dragoman_client_lag{labels} {lag.behind}"
+
+
+def _latencies(metrics: Metrics) -> Iterator[str]:
+    name = "dragoman_client_handling_seconds"
+    yield f"# HELP {name} From the turn of a message until it is done with."
+    yield f"# TYPE {name} histogram"
+    for channel, histogram in sorted(metrics.latencies.items()):
+        for bound, count in histogram.cumulative():
+            edge = "+Inf" if bound == float("inf") else f"{bound:g}"
+            yield f"{name}_bucket{_labels(channel=channel, le=edge)} {count}"
+        yield f"{name}_sum{_labels(channel=channel)} {histogram.total!r}"
+        yield f"{name}_count{_labels(channel=channel)} {histogram.count}"
+
+
+def _labels(**labels: str) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

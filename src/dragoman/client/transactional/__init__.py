@@ -1,0 +1,1 @@
+"""Messages and a database that agree: idempotent receiver, outbox, and the transactions of brokers."""

@@ -1,0 +1,42 @@
+"""What tells a message from all others, however often it is delivered or sent."""
+
+from __future__ import annotations
+
+import hashlib
+
+from dragoman.client.correlation import Correlation
+from dragoman.client.delivery import Delivery
+from dragoman.client.headers import MESSAGE_ID, text_of
+from dragoman.core.errors import MessageError
+
+_LONGEST = 200
+
+
+def identity_of(delivery: Delivery, place: Correlation | None) -> str:
+    """By the declared place, else by its message id, else by where it stands in the channel.
+
+    The time is part of the last one: a channel that was made anew begins to count anew.
+    """
+    message = delivery.message
+    if place is not None:
+        found = (
+            place.in_headers(message.headers) if place.part == "header" else place.in_value(delivery.value)
+        )
+    else:
+        found = message.header(MESSAGE_ID)
+    if found is not None:
+        return _short(f"{message.channel}/{text_of(found)}")
+    if place is not None or message.offset is None:
+        raise MessageError(
+            "The message cannot be told from others, so it cannot be handled just once.",
+            code="message.identity",
+            next=f"Publish it with the header {MESSAGE_ID}, or with a value at the place that was declared.",
+        )
+    return _short(f"{message.channel}:{message.partition}:{message.offset}@{message.timestamp}")
+
+
+def _short(text: str) -> str:
+    """Fit for a column with an index."""
+    if len(text) <= _LONGEST and "\0" not in text:
+        return text
+    return hashlib.sha256(text.encode()).hexdigest()

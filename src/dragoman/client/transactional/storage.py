@@ -1,0 +1,48 @@
+"""The application's database, as a running client uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from dragoman.client.contracts import Bound
+from dragoman.client.pausing import Pauses
+from dragoman.client.transactional.outbox import Outbox
+from dragoman.client.transactional.receiving import forget_old
+from dragoman.client.transactional.relay import Relay
+from dragoman.client.transactional.tables import HANDLED, LEASES, OUTBOX, create_tables
+from dragoman.core.broker import Broker
+from dragoman.core.database import Database
+
+T = TypeVar("T")
+
+
+class Storage:
+    """Holds what was handled and what is to be sent, and sends it."""
+
+    def __init__(self, database: Database, broker: Broker, pauses: Pauses, relay: bool) -> None:
+        self.database = database
+        self._relay = Relay(database, broker, pauses) if relay else None
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._prepare)
+        if self._relay is not None:
+            self._relay.start()
+
+    def _prepare(self) -> None:
+        create_tables(self.database, (HANDLED, OUTBOX, LEASES))
+        forget_old(self.database, time.time())
+
+    def outbox(self, channel: str, bound: Bound) -> Outbox[T]:
+        tell: Callable[[], None] = _nobody if self._relay is None else self._relay.tell
+        return Outbox(channel, bound, tell)
+
+    async def stop(self) -> None:
+        if self._relay is not None:
+            await self._relay.stop()
+
+
+def _nobody() -> None:
+    """Another process relays."""
