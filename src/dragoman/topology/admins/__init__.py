@@ -1,0 +1,1 @@
+"""Admins: every broker, and UDP multicast."""

@@ -1,0 +1,163 @@
+"""Every broker is an admin: one channel for each topic and serializer."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+
+from dragoman.core.broker import Broker
+from dragoman.core.channel import Channel
+from dragoman.core.errors import BrokerError, BrokerUnavailable, ChannelNotFound, ConfigurationError
+from dragoman.core.loading import BROKERS, load, redacted, scheme_of
+from dragoman.core.message import Message
+from dragoman.topology.admin import Inlet, Wanted
+from dragoman.topology.admins.intake import BrokerReceiver
+from dragoman.topology.envelope import wrap
+from dragoman.topology.parcel import Parcel, headers_of
+from dragoman.topology.scoring import Profile, Score, weigh
+from dragoman.topology.settings import SERIALIZER
+
+log = logging.getLogger("dragoman.topology")
+
+PROBE = 5.0
+"""Seconds between two looks whether the broker answers, and how long an answer may take."""
+PROBE_CHANNEL = "dragoman.topology.probe"
+
+QOS = {"sample": 30, "control": 70}
+
+
+class BrokerAdmin:
+    """``type`` is the scheme of the broker's URL.
+
+    Its own properties, such as ``kafka.partitions``: ``partitions`` and ``retention`` of the topic's channel,
+    ``group`` for a subscriber that wants to find what came while it was away; all others are, for a
+    publisher, settings of the channel, and for a subscriber, options of the subscription.
+    """
+
+    def __init__(self, broker: str | Broker, serializers: frozenset[str], probe: float = PROBE) -> None:
+        made: Broker = load(BROKERS, scheme_of(broker))(broker) if isinstance(broker, str) else broker
+        self._broker = made
+        self.type = scheme_of(made.url)
+        self.url = redacted(made.url)
+        self._probe_every = probe
+        self._trouble: str | None = "It is not started."
+        self._changed: Callable[[], None] = lambda: None
+        self._doubt = asyncio.Event()
+        self._prober: asyncio.Task[None] | None = None
+        can = made.capabilities
+        self._profile = Profile(self.type, can.durable, can.new_groups_see_history, QOS, serializers)
+
+    @property
+    def trouble(self) -> str | None:
+        return self._trouble
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        await self._look()
+        self._changed = changed
+        self._prober = asyncio.create_task(self._probe(), name=f"dragoman probe {self.type}")
+
+    def score(self, wanted: Wanted) -> Score:
+        return weigh(self._profile, wanted.settings)
+
+    async def sender(self, wanted: Wanted) -> BrokerSender:
+        own = wanted.own(self.type)
+        channel = f"{wanted.topic.key}.{wanted.setting(SERIALIZER)}"
+        await self._broker.create(self._channel(channel, own))
+        return BrokerSender(self._broker, channel, self.properties(channel), self._doubt.set)
+
+    async def receiver(self, wanted: Wanted, inlet: Inlet) -> BrokerReceiver:
+        """It listens at once where publishers speak by default: nothing said from now on is missed."""
+        own = wanted.own(self.type)
+        receiver = BrokerReceiver(self._broker, wanted, own, inlet, lambda name: self._channel(name, {}))
+        await receiver.listen(wanted.setting(SERIALIZER))
+        return receiver
+
+    def properties(self, channel: str) -> dict[str, str]:
+        return {f"{self.type}.topic": channel, "broker.url": self.url}
+
+    def _channel(self, name: str, own: Mapping[str, str]) -> Channel:
+        settings = {key: value for key, value in own.items() if key not in ("partitions", "retention")}
+        try:
+            retention = own.get("retention")
+            return Channel(
+                name,
+                int(own.get("partitions", "1")),
+                None if retention is None else float(retention),
+                settings,
+            )
+        except ValueError as error:
+            raise ConfigurationError(
+                f"A number is needed for {self.type}.partitions and {self.type}.retention: {error}",
+                code="topology.property",
+                next="Correct it where it was given; 'dragoman topology explain' shows where.",
+                channel=name,
+            ) from error
+
+    async def _probe(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._probe_every):
+                    await self._doubt.wait()
+            before = self._trouble
+            await self._look()
+            self._doubt.clear()
+            if self._trouble != before and None in (self._trouble, before):
+                log.log(
+                    logging.INFO if self._trouble is None else logging.WARNING,
+                    "A broker is there." if self._trouble is None else "A broker is gone.",
+                    extra={"admin": self.type, "why": self._trouble},
+                )
+                self._changed()
+            # A sender in distress asks again at once; the broker shall not be asked in a tight loop.
+            await asyncio.sleep(min(0.2, self._probe_every))
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(max(PROBE, self._probe_every)):
+                if self._trouble is not None:
+                    await self._broker.connect()
+                with contextlib.suppress(ChannelNotFound):
+                    await self._broker.describe(PROBE_CHANNEL)
+            self._trouble = None
+        except BrokerUnavailable as error:
+            self._trouble = str(error)
+        except BrokerError as error:
+            # It answers, if only to say no: that is for whoever asks for a topic to see.
+            self._trouble = None
+            log.debug("The broker answers a probe with an error.", extra={"error_code": error.code})
+        except TimeoutError:
+            self._trouble = "The broker does not answer."
+
+    async def close(self) -> None:
+        if self._prober is not None:
+            self._prober.cancel()
+            await asyncio.gather(self._prober, return_exceptions=True)
+        await self._broker.close()
+
+
+class BrokerSender:
+    def __init__(
+        self, broker: Broker, channel: str, properties: Mapping[str, str], doubt: Callable[[], None]
+    ) -> None:
+        self.channel = channel
+        self.properties = properties
+        self._broker = broker
+        self._headers = broker.capabilities.headers
+        self._doubt = doubt
+
+    async def send(self, parcel: Parcel) -> None:
+        headers = headers_of(parcel)
+        if self._headers:
+            message = Message(self.channel, parcel.payload, None, headers)
+        else:
+            message = Message(self.channel, wrap(headers, parcel.payload))
+        try:
+            await self._broker.publish((message,))
+        except BrokerUnavailable:
+            self._doubt()
+            raise
+
+    async def close(self) -> None:
+        """The channel stays: it may hold what others have not read yet."""

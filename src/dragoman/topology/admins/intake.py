@@ -1,0 +1,130 @@
+"""Receiving a topic from a broker: one subscription for each channel that publishers use."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from dragoman.client.burial import burial
+from dragoman.client.consumer import Consumer, Pace
+from dragoman.client.delivery import Delivery, Route
+from dragoman.client.lane import Intake
+from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.outcome import DONE, Outcome, again
+from dragoman.client.pausing import Pauses
+from dragoman.core.broker import Broker, Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import BrokerUnavailable, DecodeError, MessageError, RegistryUnavailable
+from dragoman.core.message import Message
+from dragoman.topology.admin import Inlet, Wanted
+from dragoman.topology.endpoint import Endpoint
+from dragoman.topology.envelope import unwrap
+from dragoman.topology.parcel import parcel_of
+from dragoman.topology.settings import LATE_JOINER, QUEUE
+
+log = logging.getLogger("dragoman.topology")
+
+ATTEMPTS = 3
+"""Calls of a failing subscriber, before the message goes to the dead letters."""
+WINDOW = 512
+DRAIN = 10.0
+
+
+class BrokerReceiver:
+    """Publishers that use one serializer share a channel; it is listened to as long as one of them is there,
+    and that of the default serializer always."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        wanted: Wanted,
+        own: Mapping[str, str],
+        inlet: Inlet,
+        channel: Callable[[str], Channel],
+    ) -> None:
+        self.properties: Mapping[str, str] = {}
+        self._broker = broker
+        self._wanted = wanted
+        self._options = {name: value for name, value in own.items() if name != "group"}
+        self._group = own.get("group")
+        self._inlet = inlet
+        self._channel = channel
+        self._consumers: dict[str, Consumer] = {}
+        self._pauses = Pauses()
+        self._users: dict[str, set[str]] = {}
+        self._always = ""
+
+    async def listen(self, serializer: str) -> None:
+        """To this serializer's channel, whether or not a publisher is known."""
+        self._always = f"{self._wanted.topic.key}.{serializer}"
+        await self._open(self._always, serializer)
+
+    async def connect(self, publisher: Endpoint) -> None:
+        channel = self._channel_of(publisher)
+        if channel not in self._consumers:
+            await self._open(channel, publisher.serializer or "")
+        self._users.setdefault(channel, set()).add(publisher.id)
+
+    async def disconnect(self, publisher: Endpoint) -> None:
+        channel = self._channel_of(publisher)
+        users = self._users.get(channel, set())
+        users.discard(publisher.id)
+        if not users and channel != self._always:
+            self._users.pop(channel, None)
+            consumer = self._consumers.pop(channel, None)
+            if consumer is not None:
+                await consumer.stop()
+
+    async def close(self) -> None:
+        self._pauses.end()
+        consumers, self._consumers = list(self._consumers.values()), {}
+        for consumer in consumers:
+            await consumer.stop()
+
+    def _channel_of(self, publisher: Endpoint) -> str:
+        told = publisher.more.get(f"{publisher.admin}.topic")
+        return told or f"{publisher.topic.key}.{publisher.serializer}"
+
+    async def _open(self, channel: str, serializer: str) -> None:
+        await self._broker.create(self._channel(channel))
+        wanted = self._wanted
+        subscription = Subscription(
+            (channel,),
+            self._group or wanted.id,
+            start="earliest" if LATE_JOINER in wanted.settings else "latest",
+            member=wanted.id,
+            durable=self._group is not None or not self._broker.capabilities.temporary_groups,
+            options=self._options,
+        )
+        intake = Intake(self._handler(serializer, subscription.group), 1, ChannelMetrics())
+        window = min(WINDOW, int(wanted.setting(QUEUE)))
+        consumer = Consumer(self._broker, subscription, {channel: intake}, Pace(window, DRAIN), self._pauses)
+        await consumer.subscribe()
+        consumer.start()
+        self._consumers[channel] = consumer
+
+    def _handler(self, serializer: str, group: str) -> Callable[[Message], Awaitable[Outcome]]:
+        bury = burial(self._broker)
+        headers = self._broker.capabilities.headers
+
+        async def handle(message: Message) -> Outcome:
+            try:
+                if message.payload is None:
+                    raise DecodeError("The message has no payload.", code="message.tombstone")
+                pairs, payload = (message.headers, message.payload) if headers else unwrap(message.payload)
+                await self._inlet.deliver(parcel_of(payload, pairs), serializer, ATTEMPTS)
+            except (RegistryUnavailable, BrokerUnavailable):
+                return again(1.0)
+            except Exception as error:
+                suffix = "invalid" if isinstance(error, MessageError) else "dead"
+                route = Route(f"subscriber of {self._wanted.topic}", group, lambda frame: frame, _nowhere)
+                target = f"{message.channel}.{suffix}"
+                await self._broker.create(self._channel(target))
+                await bury(Delivery(message, route), target, error)
+            return DONE
+
+        return handle
+
+
+async def _nowhere(delivery: Delivery) -> Outcome:
+    return again()

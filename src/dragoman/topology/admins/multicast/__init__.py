@@ -1,0 +1,1 @@
+"""UDP multicast: a topology without any broker."""

@@ -1,0 +1,175 @@
+"""Receiving a topic by UDP multicast."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from dragoman.core.errors import ConfigurationError, FrameError
+from dragoman.topology.admin import Inlet, Wanted
+from dragoman.topology.admins.multicast.assembly import Assembly
+from dragoman.topology.admins.multicast.datagram import BEAT, DATA, Datagram, topic_hash
+from dragoman.topology.admins.multicast.sockets import Group, Listener
+from dragoman.topology.endpoint import Endpoint
+from dragoman.topology.envelope import unwrap
+from dragoman.topology.parcel import Parcel, parcel_of
+from dragoman.topology.settings import OVERFLOW, QUEUE
+
+log = logging.getLogger("dragoman.topology")
+
+BREATHER = 128
+NO_HEADERS = b"\0\0"
+
+
+class Link:
+    """One publisher. A static one without a sender's number stands for all senders of its topic."""
+
+    def __init__(self, publisher: Endpoint, largest: int) -> None:
+        self.origin = publisher.id
+        self.serializer = publisher.serializer or ""
+        self.group = Group.of(
+            publisher.more.get("multicast.group", ""), publisher.more.get("multicast.port", "")
+        )
+        self.assembly = Assembly(largest)
+
+
+class MulticastReceiver:
+    """Datagrams are read as they come and wait in a bounded queue for the subscribers."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        inlet: Inlet,
+        largest: int,
+        listen: Callable[[Group], Listener],
+        leave: Callable[[Group], None],
+    ) -> None:
+        self.properties: Mapping[str, str] = {}
+        self._topic = topic_hash(wanted.topic.key)
+        self._inlet = inlet
+        self._largest = largest
+        self._listen = listen
+        self._leave = leave
+        self._links: dict[int | None, Link] = {}
+        self._groups: dict[Group, set[str]] = {}
+        self._queue: deque[tuple[Link, Datagram, bytes | None]] = deque()
+        self._room = int(wanted.setting(QUEUE))
+        self._drop_oldest = wanted.setting(OVERFLOW) == "oldest"
+        self._filled = asyncio.Event()
+        self._worker = asyncio.create_task(self._work(), name=f"dragoman multicast {wanted.topic}")
+
+    async def connect(self, publisher: Endpoint) -> None:
+        sender = _sender_of(publisher)
+        if sender in self._links and self._links[sender].origin == publisher.id:
+            return
+        link = Link(publisher, self._largest)
+        if link.group not in self._groups:
+            self._listen(link.group).add(self._topic, self._take)
+        self._groups.setdefault(link.group, set()).add(publisher.id)
+        self._links[sender] = link
+
+    async def disconnect(self, publisher: Endpoint) -> None:
+        link = self._links.pop(_sender_of(publisher), None)
+        if link is None:
+            return
+        users = self._groups[link.group]
+        users.discard(publisher.id)
+        if not users:
+            self._drop(link.group)
+
+    def _drop(self, group: Group) -> None:
+        del self._groups[group]
+        self._listen(group).remove(self._topic, self._take)
+        self._leave(group)
+
+    async def close(self) -> None:
+        for group in list(self._groups):
+            self._drop(group)
+        self._links.clear()
+        self._worker.cancel()
+        await asyncio.gather(self._worker, return_exceptions=True)
+
+    def _take(self, datagram: Datagram) -> None:
+        link = self._links.get(datagram.sender)
+        if link is None:
+            link = self._stranger(datagram)
+            if link is None:
+                return
+        if datagram.kind == DATA:
+            message = link.assembly.add(datagram)
+            if message is None:
+                return
+        elif datagram.kind == BEAT:
+            message = None
+        else:
+            return
+        queue = self._queue
+        if len(queue) >= self._room:
+            self._inlet.metrics.overflowed += 1
+            if not self._drop_oldest:
+                return
+            queue.popleft()
+        queue.append((link, datagram, message))
+        if len(queue) == 1:
+            self._filled.set()
+
+    def _stranger(self, datagram: Datagram) -> Link | None:
+        """Only a static entry without a sender's number lets in whoever speaks on the topic."""
+        open_link = self._links.get(None)
+        if open_link is None or len(self._links) > MOST_STRANGERS:
+            return None
+        link = Link.__new__(Link)
+        link.origin = f"{open_link.origin}/{datagram.sender:016x}"
+        link.serializer, link.group = open_link.serializer, open_link.group
+        link.assembly = Assembly(self._largest)
+        self._links[datagram.sender] = link
+        return link
+
+    async def _work(self) -> None:
+        queue, since_breather = self._queue, 0
+        while True:
+            while queue:
+                link, datagram, message = queue.popleft()
+                if message is None:
+                    self._inlet.progress(link.origin, datagram.sequence)
+                else:
+                    await self._deliver(link, datagram, message)
+                since_breather += 1
+                if since_breather >= BREATHER:
+                    since_breather = 0
+                    await asyncio.sleep(0)
+            self._filled.clear()
+            await self._filled.wait()
+
+    async def _deliver(self, link: Link, datagram: Datagram, message: bytes) -> None:
+        try:
+            if message[:2] == NO_HEADERS:
+                parcel = Parcel(message[2:], link.origin, datagram.sequence, datagram.sent_at)
+            else:
+                headers, payload = unwrap(message)
+                parcel = parcel_of(payload, headers)._replace(
+                    origin=link.origin, sequence=datagram.sequence, sent_at=datagram.sent_at
+                )
+            await self._inlet.deliver(parcel, link.serializer, once=True)
+        except FrameError:
+            self._inlet.metrics.invalid += 1
+        except Exception as error:
+            # Reading and handling are counted where they happen; a datagram cannot come again.
+            log.debug("A multicast message was not handled.", exc_info=error)
+
+
+MOST_STRANGERS = 1024
+
+
+def _sender_of(publisher: Endpoint) -> int | None:
+    text = publisher.more.get("multicast.sender")
+    if text is None:
+        return None
+    try:
+        return int(text, 16)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{text!r} is not a sender's number.", code="topology.multicast-sender", endpoint=publisher.id
+        ) from error

@@ -1,0 +1,107 @@
+"""Sending a topic by UDP multicast."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+
+from dragoman.core.errors import BrokerUnavailable, EncodeError
+from dragoman.topology.admins.multicast.datagram import beat, pieces, topic_hash
+from dragoman.topology.admins.multicast.sockets import Group
+from dragoman.topology.envelope import wrap
+from dragoman.topology.parcel import Parcel, extras_of
+from dragoman.topology.topic import Topic
+
+BREATHER = 64
+"""After so many messages a sender lets the other tasks of its loop run."""
+FEW_BEATS = 5
+"""Beats that follow the last message quickly: its loss is noticed though some of them are lost too."""
+
+
+class MulticastSender:
+    """``closed`` is called when it closes."""
+
+    def __init__(
+        self,
+        topic: Topic,
+        group: Group,
+        made: socket.socket,
+        limits: tuple[int, int],
+        channel: str,
+        closed: Callable[[MulticastSender], None],
+    ) -> None:
+        self.channel = channel
+        self._topic = topic_hash(topic.key)
+        self._group = group
+        self._socket = made
+        self._size, self._largest = limits
+        self._sender = secrets.randbits(64)
+        self._sequence = 0
+        self._beats = FEW_BEATS
+        self._since_breather = 0
+        self._closed = closed
+        self._loop = asyncio.get_running_loop()
+        self.properties: Mapping[str, str] = {
+            "multicast.group": group.address,
+            "multicast.port": str(group.port),
+            "multicast.sender": f"{self._sender:016x}",
+        }
+
+    async def send(self, parcel: Parcel) -> None:
+        message = wrap(extras_of(parcel), parcel.payload)
+        if len(message) > self._largest:
+            raise EncodeError(
+                f"The message has {len(message)} bytes, {self._largest} are allowed.",
+                code="message.encode.too-large",
+                next="Raise the option 'largest' in the admin's URL, or use a broker.",
+            )
+        # The number that receivers see is the transport's own, without the gaps that refused messages leave.
+        self._sequence += 1
+        for data in pieces(self._topic, self._sender, self._sequence, parcel.sent_at, message, self._size):
+            try:
+                self._socket.sendto(data, self._group)
+            except BlockingIOError:
+                await self._writable()
+                self._put(data)
+            except OSError as error:
+                raise BrokerUnavailable(
+                    f"The network does not take it: {error.strerror}.",
+                    next="It is tried with the next message.",
+                ) from error
+        self._beats = FEW_BEATS
+        self._since_breather += 1
+        if self._since_breather >= BREATHER:
+            self._since_breather = 0
+            await asyncio.sleep(0)
+
+    def beat(self, now: int, idle: bool) -> None:
+        """Called a few times a second: tell the last number, if it is due."""
+        if self._beats or idle:
+            self._beats = max(0, self._beats - 1)
+            self._put(beat(self._topic, self._sender, self._sequence, now))
+
+    def _put(self, data: bytes) -> None:
+        try:
+            self._socket.sendto(data, self._group)
+        except OSError:
+            # A datagram that is lost here is as one lost on the way: receivers notice and count it.
+            return
+
+    async def _writable(self) -> None:
+        ready = self._loop.create_future()
+        descriptor = self._socket.fileno()
+        self._loop.add_writer(descriptor, _settle, ready)
+        try:
+            await ready
+        finally:
+            self._loop.remove_writer(descriptor)
+
+    async def close(self) -> None:
+        self._closed(self)
+
+
+def _settle(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

@@ -1,0 +1,1 @@
+"""Discovery by etcd, over its JSON gateway."""

@@ -1,0 +1,184 @@
+"""Whether messaging is there: asked, awaited, or told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from dragoman.core.errors import PublisherUnavailable
+from dragoman.topology.metrics import TopicMetrics
+from dragoman.topology.publisher import Publisher
+from dragoman.topology.topic import Role, Topic
+
+log = logging.getLogger("dragoman.topology")
+
+
+class Change(StrEnum):
+    APPEARED = "appeared"
+    REPLACED = "replaced"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """One change. ``admin`` is the transport that is there now."""
+
+    change: Change
+    admin: str | None
+    why: str = ""
+
+
+Listener = Callable[[Availability], None]
+
+
+class Presence:
+    """One user's interest in a topic, from the moment it is asked for until ``close``."""
+
+    role: Role
+
+    def __init__(
+        self, topic: Topic, given: Mapping[str, str], package: str | None, release: Callable[[Any], None]
+    ) -> None:
+        self.topic = topic
+        self.given = given
+        self.package = package
+        self._release = release
+        self._admin: str | None = None
+        self._why = "No admin has taken it yet."
+        self._there = asyncio.Event()
+        self._queues: list[asyncio.Queue[Availability | None]] = []
+        self._listeners: list[Listener] = []
+        self._closed = False
+
+    @property
+    def available(self) -> bool:
+        return self._there.is_set()
+
+    @property
+    def admin(self) -> str | None:
+        """The type of the admin that serves it."""
+        return self._admin
+
+    def on_change(self, listener: Listener) -> None:
+        """Called in the event loop at each change, and at once if it is there already."""
+        self._listeners.append(listener)
+        if self.available:
+            self._tell_one(listener, Availability(Change.APPEARED, self._admin))
+
+    async def changes(self) -> AsyncIterator[Availability]:
+        """Each change, beginning with what is there already; ends when this is closed."""
+        queue: asyncio.Queue[Availability | None] = asyncio.Queue()
+        if self.available:
+            queue.put_nowait(Availability(Change.APPEARED, self._admin))
+        if self._closed:
+            queue.put_nowait(None)
+        self._queues.append(queue)
+        try:
+            while (change := await queue.get()) is not None:
+                yield change
+        finally:
+            self._queues.remove(queue)
+
+    async def _until_there(self, timeout: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._there.wait()
+        except TimeoutError:
+            raise PublisherUnavailable(
+                f"{self.topic} was not there in {timeout:g} seconds. {self._why}",
+                next="Ask 'dragoman topology explain' which admins there are and why none takes it.",
+                topic=self.topic.key,
+            ) from None
+
+    def _set(self, change: Availability) -> None:
+        """The manager's call."""
+        self._admin, self._why = change.admin, change.why
+        self._there.clear() if change.change is Change.GONE else self._there.set()
+        for queue in self._queues:
+            queue.put_nowait(change)
+        for listener in self._listeners:
+            self._tell_one(listener, change)
+
+    def _tell_one(self, listener: Listener, change: Availability) -> None:
+        try:
+            listener(change)
+        except Exception:
+            log.exception("A listener for availability failed.", extra={"topic": self.topic.key})
+
+    def close(self) -> None:
+        """Not interested any more. What served it goes after a while, unless somebody else asks for it."""
+        if not self._closed:
+            self._closed = True
+            self._release(self)
+            for queue in self._queues:
+                queue.put_nowait(None)
+
+
+class Request(Presence):
+    """A publisher that was asked for."""
+
+    role = Role.PUBLISHER
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._publisher = Publisher(self.topic)
+        self._peers: Callable[[], int] = lambda: 0
+        self._peers_changed = asyncio.Event()
+
+    @property
+    def publisher(self) -> Publisher | None:
+        """``None`` while there is no transport for it."""
+        return self._publisher if self.available else None
+
+    async def wait(self, timeout: float | None = None) -> Publisher:
+        """Raises ``PublisherUnavailable`` after ``timeout`` seconds."""
+        await self._until_there(timeout)
+        return self._publisher
+
+    @property
+    def subscribers(self) -> int:
+        """How many receivers of the topic are known, here and elsewhere."""
+        return self._peers()
+
+    async def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> None:
+        """Until so many receivers are announced. Raises ``PublisherUnavailable``."""
+        try:
+            async with asyncio.timeout(timeout):
+                while self._peers() < count:
+                    self._peers_changed.clear()
+                    await self._peers_changed.wait()
+        except TimeoutError:
+            raise PublisherUnavailable(
+                f"{self._peers()} of {count} subscribers of {self.topic} came in {timeout:g} seconds.",
+                next="Look for them with 'dragoman topology list'.",
+                topic=self.topic.key,
+            ) from None
+
+
+class Offer(Presence):
+    """A subscriber that was offered."""
+
+    role = Role.SUBSCRIBER
+
+    def __init__(
+        self,
+        topic: Topic,
+        given: Mapping[str, str],
+        package: str | None,
+        release: Callable[[Any], None],
+        receive: Callable[[Any, Any], Any],
+        types: tuple[type, ...],
+        metrics: TopicMetrics,
+    ) -> None:
+        super().__init__(topic, given, package, release)
+        self.receive = receive
+        self.types = types
+        self.metrics = metrics
+
+    async def wait(self, timeout: float | None = None) -> None:
+        """Until messages can come. Raises ``PublisherUnavailable`` after ``timeout`` seconds."""
+        await self._until_there(timeout)
