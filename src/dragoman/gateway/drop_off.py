@@ -1,0 +1,287 @@
+"""The drop-off point: requests from outside, checked, stamped, and forwarded inside.
+
+HTTP and SEP both call ``DropOff.accept``. When it returns, the broker has the request; when it raises,
+nothing was accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from dragoman.core.errors import GatewayError, InvalidEnvelope, NotNow
+from dragoman.gateway.audit import Audit
+from dragoman.gateway.checking import check_names, issued_at
+from dragoman.gateway.envelope.derivation import combined
+from dragoman.gateway.envelope.method import Method
+from dragoman.gateway.envelope.model import Envelope
+from dragoman.gateway.envelope.wire import from_json
+from dragoman.gateway.forwarding import Forward
+from dragoman.gateway.options import GatewayOptions
+from dragoman.gateway.policy import Lifetimes, Rule
+from dragoman.gateway.quota import Quota
+from dragoman.gateway.rates import RateLimit
+from dragoman.gateway.security.credentials import Credentials, refusal
+from dragoman.gateway.security.level import BASIC, Level
+from dragoman.gateway.security.principal import Principal
+from dragoman.gateway.security.seal import Pass, Seal, Stamp, same
+from dragoman.gateway.store.port import Store, Ticket
+
+log = logging.getLogger("dragoman.gateway")
+
+_GIVEN_UP = 30.0
+"""Seconds after which a ticket without an outcome was left by somebody who died."""
+
+
+class Receipt(msgspec.Struct, frozen=True, rename="camel"):
+    """Where the response can be collected, and until when the request is tried."""
+
+    collection_point: str
+    client_id: str
+    request_id: str
+    entity: str | None
+    security: str
+    expires_at: float
+    retain_seconds: float
+
+
+_write_receipt = msgspec.json.Encoder().encode
+_read_receipt = msgspec.json.Decoder(Receipt).decode
+
+
+class DropOff:
+    def __init__(
+        self,
+        options: GatewayOptions,
+        store: Store,
+        credentials: Credentials,
+        forward: Forward,
+        audit: Audit,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._credentials = credentials
+        self._forward = forward
+        self._audit = audit
+        self._clock = clock
+        self._stamps = Seal(options.secret, *options.older_secrets, purpose="stamp")
+        inside = options.inside_secret
+        self._passes = None if inside is None else Seal(inside, purpose="pass")
+        self._by_peer = RateLimit(options.peer_rate, clock)
+        self._by_owner = RateLimit(options.owner_rate, clock)
+        self._quota = Quota(store, options.waiting_quota, clock)
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def accept(self, text: bytes, *, peer: str = "") -> Receipt:
+        """Forward the request in this JSON. Raises ``InvalidEnvelope``, ``Refused`` and ``NotNow``."""
+        try:
+            self._by_peer.spend(peer)
+            envelope = from_json(text, self._options.limits)
+        except GatewayError as error:
+            self._audit.record("refused", error.code, peer=peer)
+            raise
+        try:
+            receipt, fresh = await self._accept(envelope)
+        except GatewayError as error:
+            self._audit.record("refused", error.code, peer=peer, **_ids(envelope))
+            raise
+        self._audit.record("accepted" if fresh else "repeated", peer=peer, **_ids(envelope))
+        return receipt
+
+    async def close(self) -> None:
+        """Wait until all that was forwarded is noted as such."""
+        if self._settling:
+            await asyncio.wait(self._settling)
+
+    async def _accept(self, envelope: Envelope) -> tuple[Receipt, bool]:
+        now = self._clock()
+        _check_request(envelope)
+        check_names(envelope, self._options.limits)
+        principal, rule, level = await self._admit(envelope)
+        remembered = self._check_time(envelope, principal, now)
+        lifetimes = self._options.policy.lifetimes(rule, envelope.originator.message_ttl)
+        await self._quota.check(principal.owner)
+        ticket = _ticket(envelope, principal, now, remembered)
+        claim = await self._store.claim(ticket, stale=now - _GIVEN_UP)
+        if not claim.mine:
+            return self._repeated(ticket, claim.digest, claim.outcome), False
+        receipt = self._receipt(envelope, level, lifetimes, now)
+        stamped = self._stamped(envelope, principal, rule, level, lifetimes, now)
+        try:
+            await self._forward(stamped, ticket.key, lifetimes.hops, now + lifetimes.expires_in)
+        except GatewayError:
+            await self._give_back(ticket.key)
+            raise
+        self._settle(ticket.key, _write_receipt(receipt).decode())
+        return receipt, True
+
+    async def _admit(self, envelope: Envelope) -> tuple[Principal, Rule, Level]:
+        """Who asks, by which rule, at which level. All refusals are the same refusal."""
+        principal = await self._credentials.identify(envelope.client.authorization)
+        if principal.known:
+            self._by_owner.spend(principal.owner)
+        rule = self._options.policy.find(envelope.destination)
+        asked = self._options.levels.find(envelope.originator.security)
+        shown = envelope.originator.original_token
+        if (
+            rule is None
+            or asked is None
+            or not principal.may_be(envelope.client.client_id)
+            or not principal.may_ask(envelope.destination.resource)
+            or (shown and not same(shown, envelope.client.authorization))
+        ):
+            raise refusal()
+        level = self._options.levels.highest(asked, self._options.levels.require(rule.level))
+        if level is not BASIC and not principal.known:
+            raise refusal()
+        return principal, rule, level
+
+    def _check_time(self, envelope: Envelope, principal: Principal, now: float) -> float:
+        """Until when the request must be remembered, so that it cannot be sent again after that."""
+        options, issued = self._options, issued_at(envelope)
+        if issued is not None:
+            if not now - options.replay_window <= issued <= now + options.skew:
+                raise InvalidEnvelope(
+                    "destination.timestamp is too old, or in the future.",
+                    code="gateway.envelope.stale",
+                    next="Send the request anew; is your clock right?",
+                )
+            return issued + options.replay_window + options.skew
+        if principal.expires is None or principal.expires > now + options.longest_memory:
+            raise InvalidEnvelope(
+                "destination.timestamp is needed.",
+                code="gateway.envelope.timestamp",
+                next="Only a token that ends soon can do without it.",
+            )
+        return principal.expires
+
+    def _repeated(self, ticket: Ticket, digest: str, outcome: str) -> Receipt:
+        if digest and not same(digest, ticket.digest):
+            raise InvalidEnvelope(
+                "Another request has this id.",
+                code="gateway.envelope.conflict",
+                next="Use a new requestId for each request.",
+            )
+        if not outcome:
+            raise NotNow("This request is being accepted.", code="gateway.in-progress", next="Ask again.")
+        return _read_receipt(outcome)
+
+    def _receipt(self, envelope: Envelope, level: Level, lifetimes: Lifetimes, now: float) -> Receipt:
+        return Receipt(
+            collection_point=self._options.collection_point,
+            client_id=envelope.client.client_id,
+            request_id=envelope.client.request_id,
+            entity=envelope.destination.entity,
+            security=level.name,
+            expires_at=now + lifetimes.expires_in,
+            retain_seconds=lifetimes.retain,
+        )
+
+    def _stamped(
+        self,
+        envelope: Envelope,
+        principal: Principal,
+        rule: Rule,
+        level: Level,
+        lifetimes: Lifetimes,
+        now: float,
+    ) -> Envelope:
+        """The envelope as it goes inside: our words instead of the client's tokens."""
+        client, destination = envelope.client, envelope.destination
+        stamp = Stamp(
+            owner=principal.owner,
+            client=client.client_id,
+            request=client.request_id,
+            source=envelope.originator.source_endpoint,
+            resource=destination.resource,
+            entity=destination.entity or "",
+            level=level.name,
+            token=self._stamps.fingerprint(client.authorization),
+            retain=lifetimes.retain,
+            collect=rule.collect.value,
+            lease=rule.lease,
+            hops=lifetimes.hops,
+            expires=now + lifetimes.expires_in,
+        )
+        pass_text = ""
+        if self._passes is not None:
+            pass_text = self._passes.sign(
+                Pass(
+                    audience=destination.resource,
+                    subject=client.source_endpoint,
+                    owner=principal.owner,
+                    expires=stamp.expires,
+                )
+            )
+        return msgspec.structs.replace(
+            envelope,
+            client=msgspec.structs.replace(client, authorization=pass_text),
+            originator=msgspec.structs.replace(envelope.originator, original_token=self._stamps.sign(stamp)),
+        )
+
+    def _settle(self, key: str, outcome: str) -> None:
+        """In the background: should we die before it is noted, a repetition forwards it once more."""
+        task = asyncio.create_task(self._note(key, outcome))
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _note(self, key: str, outcome: str) -> None:
+        try:
+            await self._store.settle(key, outcome)
+        except NotNow:
+            log.warning("A forwarded request could not be noted; if it is repeated, it is forwarded again.")
+
+    async def _give_back(self, key: str) -> None:
+        try:
+            await self._store.release(key)
+        except NotNow:
+            log.warning("A ticket could not be given back; its request is accepted again in half a minute.")
+
+
+def _check_request(envelope: Envelope) -> None:
+    intent = envelope.destination.intent
+    if intent is Method.RESPONSE:
+        raise InvalidEnvelope(
+            "Only requests are dropped off, not responses.", code="gateway.envelope.response"
+        )
+    if not intent.is_request:
+        raise InvalidEnvelope(
+            "The method is not supported.",
+            code="gateway.envelope.method",
+            next="Use select, update, insert, delete or process.",
+        )
+
+
+def _ticket(envelope: Envelope, principal: Principal, now: float, expires: float) -> Ticket:
+    destination, client = envelope.destination, envelope.client
+    key = combined(
+        principal.owner,
+        client.client_id,
+        client.request_id,
+        destination.resource,
+        destination.intent.value,
+        destination.entity or "",
+        destination.version,
+    )
+    # Not the time and not the token: a repetition may have newer ones.
+    asked = (destination.entity, envelope.originator.security, envelope.originator.message_ttl, envelope.data)
+    digest = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
+    return Ticket(hashlib.sha256(key.encode()).hexdigest(), digest, now, expires)
+
+
+def _ids(envelope: Envelope) -> dict[str, str]:
+    """For the audit: cut, since anything may have been sent."""
+    destination, client = envelope.destination, envelope.client
+    return {
+        "client": client.client_id[:200],
+        "request": client.request_id[:200],
+        "resource": destination.resource[:200],
+        "entity": (destination.entity or "")[:200],
+        "method": destination.method[:20],
+    }
