@@ -27,8 +27,8 @@ from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.client.pausing import Pauses
 from dragoman.client.reply import Answers
-from dragoman.client.tracing import Tracing
 from dragoman.client.sequence.assembling import Assembler
+from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.brokered import in_transaction
 from dragoman.core.broker import Broker, Subscription
 from dragoman.schema.records import is_record

@@ -31,9 +31,9 @@ from dragoman.client.producer import Producer, require_record
 from dragoman.client.requests import Question, Requester
 from dragoman.client.sequence.parts import PART
 from dragoman.client.startup import Checks
+from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.client.transactional.storage import Storage
-from dragoman.client.tracing import Tracing
 from dragoman.core.broker import Broker, Lag
 from dragoman.core.channel import Channel
 from dragoman.core.database import Database
@@ -55,7 +55,8 @@ class Client:
     are embedded under ``./.dragoman``, shared by all processes that run there, unless ``DRAGOMAN_BROKER`` and
     ``DRAGOMAN_REGISTRY`` say otherwise. ``controllers`` are controller classes, instances of them, or
     endpoint functions. ``database`` is the application's own, for the outbox and for endpoints that are given
-    a transaction. Entering checks everything the endpoints need and raises one ``StartupError`` that names all problems; leaving lets running handlers finish.
+    a transaction. Entering checks everything the endpoints need and raises one ``StartupError`` that names
+    all problems; leaving lets running handlers finish.
     """
 
     def __init__(

@@ -168,7 +168,7 @@ class ClientOptions:
     tracing: bool = False
     """Trace what is published and handled, with OpenTelemetry."""
     relay: bool = True
-    """Publish what stands in the outbox of the client's database. Of several clients one does it at a time."""
+    """Publish what stands in the outbox of the client's database. One client does so at a time."""
     endpoint: EndpointOptions = field(default_factory=EndpointOptions)
 
     def __post_init__(self) -> None:

@@ -18,12 +18,12 @@ def identity_of(delivery: Delivery, place: Correlation | None) -> str:
     The time is part of the last one: a channel that was made anew begins to count anew.
     """
     message = delivery.message
-    if place is not None:
-        found = (
-            place.in_headers(message.headers) if place.part == "header" else place.in_value(delivery.value)
-        )
-    else:
+    if place is None:
         found = message.header(MESSAGE_ID)
+    elif place.part == "header":
+        found = place.in_headers(message.headers)
+    else:
+        found = place.in_value(delivery.value)
     if found is not None:
         return _short(f"{message.channel}/{text_of(found)}")
     if place is not None or message.offset is None:

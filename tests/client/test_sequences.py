@@ -1,0 +1,205 @@
+"""Message sequences: large objects in parts, handled as a whole or put aside with the reason."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman import Client, EndpointOptions, Message, RetryOptions, endpoint, record
+from dragoman.adapters.memory import MemoryBroker
+from dragoman.client import headers
+from dragoman.client.contracts import Contracts
+from dragoman.client.options import ClientOptions
+from dragoman.client.sequence.options import SequenceOptions
+from dragoman.client.sequence.parts import cut, join, place_of
+from dragoman.core.channel import Channel
+from dragoman.core.errors import ConfigurationError, FrameError
+from dragoman.core.registry import Registry
+from tests.client.conftest import payloads
+from tests.client.waiting import until
+
+
+@record
+class Picture:
+    name: str
+    pixels: bytes
+
+
+PICTURE = Picture("p", random.Random(1).randbytes(10_000))
+
+
+class Gallery:
+    """An endpoint that keeps what it was given."""
+
+    def __init__(self, options: SequenceOptions | None = None, fails: bool = False) -> None:
+        self.seen: list[Picture] = []
+        strategy = EndpointOptions(
+            retry=RetryOptions(attempts=1), sequence=options or SequenceOptions(timeout=3600)
+        )
+
+        @endpoint("pictures", options=strategy)
+        async def on_picture(picture: Picture) -> None:
+            self.seen.append(picture)
+            if fails:
+                raise ValueError("The picture is ugly.")
+
+        self.endpoint = on_picture
+
+
+async def parts_of(registry: Registry, size: int = 1000) -> list[Message]:
+    bound = await Contracts(registry, ClientOptions()).bind("pictures", Picture)
+    return cut(Message("pictures", bound.encode(PICTURE), b"k"), size)
+
+
+@given(payload=st.binary(max_size=200), size=st.integers(1, 50), key=st.none() | st.binary(max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_what_is_cut_is_whole_again(payload: bytes, size: int, key: bytes | None) -> None:
+    message = Message("c", payload, key, (("a", b"1"),))
+    parts = cut(message, size)
+    places = [place_of(part) for part in parts]
+    assert [place and (place.position, place.size) for place in places] == [
+        (number, len(parts)) for number in range(len(parts))
+    ]
+    assert all(len(part.payload or b"") <= size for part in parts)
+    whole = join(parts)
+    assert (whole.payload, whole.headers) == (payload, (("a", b"1"),))
+    assert whole.key == (key or None)
+
+
+def test_parts_of_no_bytes_are_refused() -> None:
+    with pytest.raises(ConfigurationError):
+        cut(Message("c", b"x"), 0)
+
+
+@pytest.mark.parametrize(("position", "size"), [(b"2", b"2"), (b"x", b"2"), (b"", b"1"), (b"0", b"9" * 30)])
+def test_a_part_without_a_place_is_refused(position: bytes, size: bytes) -> None:
+    marks = (headers.SEQUENCE_ID, b"1"), (headers.SEQUENCE_POSITION, position), (headers.SEQUENCE_SIZE, size)
+    with pytest.raises(FrameError, match="position and size"):
+        place_of(Message("c", b"", headers=marks))
+
+
+async def test_a_large_object_is_handled_as_a_whole(memory: MemoryBroker, registry: Registry) -> None:
+    gallery = Gallery()
+    async with Client(memory, registry, [gallery.endpoint]) as client:
+        positions = await client.publish_in_parts("pictures", PICTURE, part_size=512)
+        await until(lambda: gallery.seen)
+        await until(lambda: _done(memory))
+        assert client.metrics.of("pictures").handled == 1
+    assert len(positions) == 20
+    assert gallery.seen == [PICTURE]
+
+
+async def _done(memory: MemoryBroker) -> bool:
+    return not any(lag.behind for lag in await memory.lag("pictures"))
+
+
+async def test_parts_out_of_order_and_twice_make_one_whole(memory: MemoryBroker, registry: Registry) -> None:
+    parts = await parts_of(registry)
+    shuffled = parts + parts[:4]
+    random.Random(2).shuffle(shuffled)
+    gallery = Gallery()
+    async with Client(memory, registry, [gallery.endpoint]):
+        await memory.publish(shuffled)
+        await until(lambda: gallery.seen)
+        await until(lambda: _done(memory))
+    assert gallery.seen == [PICTURE]
+
+
+async def test_parts_stay_unacknowledged_until_the_whole_is_handled(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    parts = await parts_of(registry)
+    first, second = Gallery(), Gallery()
+    async with Client(memory, registry, [first.endpoint]) as client:
+        await memory.publish(parts[:-1])
+        await until(lambda: client.metrics.of("pictures").received == len(parts) - 1)
+        assert sum(lag.behind for lag in await memory.lag("pictures")) == len(parts) - 1
+    async with Client(memory, registry, [second.endpoint]):
+        await memory.publish(parts[-1:])
+        await until(lambda: second.seen)
+        await until(lambda: _done(memory))
+    assert first.seen == []
+    assert second.seen == [PICTURE]
+
+
+async def test_two_sequences_and_single_messages_may_be_mixed(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    one, two = await parts_of(registry), await parts_of(registry, 700)
+    small = Picture("small", b"")
+    gallery = Gallery()
+    async with Client(memory, registry, [gallery.endpoint]) as client:
+        await memory.publish([*one[:3], *two[:5]])
+        await client.publish("pictures", small, key=b"k")
+        await memory.publish([*two[5:], *one[3:]])
+        await until(lambda: len(gallery.seen) == 3)
+    assert gallery.seen == [small, PICTURE, PICTURE]
+
+
+async def test_a_gap_sends_the_parts_to_the_dead_letters(memory: MemoryBroker, registry: Registry) -> None:
+    parts = await parts_of(registry)
+    gallery = Gallery(SequenceOptions(timeout=0.05))
+    async with Client(memory, registry, [gallery.endpoint]) as client:
+        await memory.publish(parts[:3] + parts[4:])
+        await until(lambda: client.metrics.of("pictures").dead == len(parts) - 1)
+        await memory.publish(parts[3:4])  # It comes too late, and joins the others.
+        await until(lambda: client.metrics.of("pictures").dead == len(parts))
+        await until(lambda: _done(memory))
+    letters = payloads(memory, "pictures.dead")
+    assert [letter.payload for letter in letters] == [
+        part.payload for part in parts[:3] + parts[4:] + parts[3:4]
+    ]
+    assert {letter.header(headers.ERROR_CODE) for letter in letters} == {b"message.sequence-gap"}
+    assert b"1 of its" in letters[0].header(headers.ERROR_MESSAGE)
+    assert b"in time: 3." in letters[0].header(headers.ERROR_MESSAGE)
+    assert gallery.seen == []
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (SequenceOptions(parts=5, timeout=3600), b"5 are allowed"),
+        (SequenceOptions(bytes=4000, timeout=3600), b"larger than 4000 bytes"),
+    ],
+)
+async def test_a_sequence_beyond_the_limits_goes_to_the_dead_letters(
+    memory: MemoryBroker, registry: Registry, options: SequenceOptions, reason: bytes
+) -> None:
+    parts = await parts_of(registry)
+    gallery = Gallery(options)
+    async with Client(memory, registry, [gallery.endpoint]) as client:
+        await memory.publish(parts)
+        await until(lambda: client.metrics.of("pictures").dead == len(parts))
+        await until(lambda: _done(memory))
+    assert all(reason in each.header(headers.ERROR_MESSAGE) for each in payloads(memory, "pictures.dead"))
+
+
+async def test_a_whole_that_cannot_be_handled_is_buried_in_its_parts_and_can_come_again(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    parts = await parts_of(registry)
+    async with Client(memory, registry, [Gallery(fails=True).endpoint]) as client:
+        await memory.publish(parts)
+        await until(lambda: client.metrics.of("pictures").dead)
+    letters = payloads(memory, "pictures.dead")
+    assert [letter.payload for letter in letters] == [part.payload for part in parts]
+    gallery = Gallery()
+    async with Client(memory, registry, [gallery.endpoint]):
+        await memory.publish([letter._replace(channel="pictures") for letter in letters])
+        await until(lambda: gallery.seen)
+    assert gallery.seen == [PICTURE]
+
+
+async def test_more_open_sequences_than_fit_wait_for_their_turn(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    await memory.create(Channel("pictures", 1))
+    one, two = await parts_of(registry, 2600), await parts_of(registry, 2600)
+    gallery = Gallery(SequenceOptions(parts=len(one), timeout=3600))
+    async with Client(memory, registry, [gallery.endpoint]):
+        await memory.publish([*one[:-1], *two[:-1], one[-1], two[-1]])
+        await until(lambda: len(gallery.seen) == 2)
+    assert gallery.seen == [PICTURE, PICTURE]

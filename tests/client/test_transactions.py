@@ -1,0 +1,282 @@
+"""Messages and a database that agree: the idempotent receiver, the outbox and its relay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from dragoman import Client, EndpointOptions, RetryOptions, To, endpoint, record
+from dragoman.adapters.memory import MemoryBroker
+from dragoman.adapters.sqlite import SqliteDatabase
+from dragoman.client import headers
+from dragoman.client.options import ClientOptions
+from dragoman.client.transactional.leasing import Lease
+from dragoman.client.transactional.outbox import Outbox
+from dragoman.client.transactional.tables import LEASES, create_tables
+from dragoman.core.channel import Channel
+from dragoman.core.database import Database, Transaction
+from dragoman.core.errors import ClientError, StartupError
+from dragoman.core.loading import DATABASES, load, scheme_of
+from dragoman.core.registry import Registry
+from tests.client.conftest import payloads
+from tests.client.waiting import until
+
+ONCE = EndpointOptions(retry=RetryOptions(attempts=1))
+
+
+@record
+class Transfer:
+    number: int
+    amount: int
+
+
+@record
+class Receipt:
+    number: int
+    balance: int
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = SqliteDatabase(f"sqlite://{tmp_path / 'app.db'}")
+    with database.transaction() as tx:
+        tx.execute("CREATE TABLE account (balance INTEGER NOT NULL)")
+        tx.execute("INSERT INTO account VALUES (0)")
+    yield database
+    database.close()
+
+
+@pytest.fixture(params=["postgres", "mariadb"])
+def server_url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(f"{request.param}_server").url)
+
+
+def balance(database: Database) -> int:
+    with database.transaction(write=False) as tx:
+        return int(tx.execute("SELECT balance FROM account")[0][0])
+
+
+@endpoint("transfers", reply_to="receipts", options=ONCE)
+def on_transfer(transfer: Transfer, tx: Transaction) -> Receipt:
+    tx.execute("UPDATE account SET balance = balance + ?", (transfer.amount,))
+    if transfer.amount < 0:
+        raise ValueError("Nothing is given back.")
+    return Receipt(transfer.number, int(tx.execute("SELECT balance FROM account")[0][0]))
+
+
+async def test_a_message_that_is_sent_twice_has_its_effect_once_and_the_same_reply(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        for _ in range(3):
+            await client.publish("transfers", Transfer(1, 5), headers={headers.MESSAGE_ID: "t-1"})
+        await client.publish("transfers", Transfer(2, 7))
+        await client.publish("transfers", Transfer(2, 7))
+        await until(lambda: client.metrics.of("transfers").handled == 5)
+        assert client.metrics.of("transfers").repeated == 2
+    assert balance(database) == 19
+    replies = [each.payload for each in payloads(memory, "receipts")]
+    assert len(replies) == 5
+    assert len(set(replies)) == 3, "a repeated request is answered as it was the first time"
+
+
+async def test_a_request_that_comes_again_is_answered_again(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        for _ in range(2):
+            reply = await client.request(
+                "transfers", Transfer(1, 5), reply=Receipt, headers={headers.MESSAGE_ID: "t-1"}
+            )
+            assert reply == Receipt(1, 5)
+    assert balance(database) == 5
+
+
+async def test_messages_are_told_apart_by_a_place_in_the_payload(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    @endpoint("transfers", identity="$message.payload#/number")
+    def on_transfer(transfer: Transfer, tx: Transaction) -> None:
+        tx.execute("UPDATE account SET balance = balance + ?", (transfer.amount,))
+
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        for number in (1, 2, 1, 2, 3):
+            await client.publish("transfers", Transfer(number, 10))
+        await until(lambda: client.metrics.of("transfers").handled == 5)
+    assert balance(database) == 30
+
+
+async def test_what_a_failing_handler_wrote_is_taken_back(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        await client.publish("transfers", Transfer(1, -5), headers={headers.MESSAGE_ID: "t-1"})
+        await until(lambda: client.metrics.of("transfers").dead)
+        # It was not handled, so it may be sent again.
+        await client.publish("transfers", Transfer(1, 5), headers={headers.MESSAGE_ID: "t-1"})
+        await until(lambda: client.metrics.of("transfers").handled)
+    assert balance(database) == 5
+
+
+async def test_each_group_handles_a_message_once(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    @endpoint("transfers", group="audit")
+    def audit(transfer: Transfer, tx: Transaction) -> None:
+        tx.execute("UPDATE account SET balance = balance + 100")
+
+    async with Client(memory, registry, [on_transfer, audit], database=database) as client:
+        await client.publish("transfers", Transfer(1, 5))
+        await until(lambda: client.metrics.of("transfers").handled == 2)
+    assert balance(database) == 105
+
+
+async def test_a_channel_made_anew_is_not_taken_for_the_old_one(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    for round in (1, 2):
+        async with Client(memory, registry, [on_transfer], database=database) as client:
+            await client.publish("transfers", Transfer(round, 5), partition=0)
+            await until(lambda client=client: client.metrics.of("transfers").handled)
+        await memory.delete("transfers")
+        moment = int(time.time() * 1000)
+        await until(lambda moment=moment: int(time.time() * 1000) > moment)
+    assert balance(database) == 10
+
+
+async def test_a_transaction_needs_a_database_and_a_thread(memory: MemoryBroker, registry: Registry) -> None:
+    @endpoint("transfers")
+    async def wrong(transfer: Transfer, tx: Transaction) -> None: ...
+
+    with pytest.raises(StartupError) as caught:
+        async with Client(memory, registry, [wrong]):
+            pass
+    assert "'tx' needs a database" in str(caught.value)
+    assert "would block the event loop" in str(caught.value)
+
+
+async def test_a_broker_without_transactions_is_refused(memory: MemoryBroker, registry: Registry) -> None:
+    @endpoint("transfers", transactional=True)
+    async def wrong(transfer: Transfer) -> None: ...
+
+    with pytest.raises(StartupError, match="The broker has no transactions"):
+        async with Client(memory, registry, [wrong]):
+            pass
+
+
+async def test_the_outbox_publishes_what_is_committed_and_nothing_else(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, database=database) as client:
+        receipts = await client.outbox("receipts", Receipt)
+        with pytest.raises(ValueError, match="changed my mind"), client.database.transaction() as tx:
+            receipts.publish(tx, Receipt(0, 0), key="k")
+            raise ValueError("I have changed my mind.")
+        for number in range(1, 251):
+            with client.database.transaction() as tx:
+                tx.execute("UPDATE account SET balance = balance + 1")
+                receipts.publish(tx, Receipt(number, number), key="k", headers={"a": "1"})
+        await until(lambda: len(payloads(memory, "receipts")) == 250)
+        bound = await client._run._contracts.bind("receipts", Receipt)
+    sent = payloads(memory, "receipts")
+    assert [each.payload for each in sent] == [bound.encode(Receipt(n, n)) for n in range(1, 251)]
+    assert len({each.header(headers.MESSAGE_ID) for each in sent}) == 250
+    assert {(each.key, each.header("a")) for each in sent} == {(b"k", b"1")}
+    with database.transaction(write=False) as tx:
+        assert tx.execute("SELECT COUNT(*) FROM dragoman_outbox") in ([(0,)], ((0,),))
+
+
+async def test_an_endpoint_writes_to_the_outbox_in_its_own_transaction(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    @endpoint("transfers", options=ONCE)
+    def on_transfer(
+        transfer: Transfer, tx: Transaction, receipts: Annotated[Outbox[Receipt], To("receipts")]
+    ) -> None:
+        receipts.publish(tx, Receipt(transfer.number, 0))
+        if transfer.amount < 0:
+            raise ValueError("Nothing is given back.")
+
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        await client.publish("transfers", Transfer(1, -1))
+        for _ in range(2):
+            await client.publish("transfers", Transfer(2, 1), headers={headers.MESSAGE_ID: "t-2"})
+        await until(lambda: client.metrics.of("transfers").handled == 2)
+        await until(lambda: payloads(memory, "receipts"))
+        await client.publish("transfers", Transfer(3, 1))
+        await until(lambda: len(payloads(memory, "receipts")) == 2)
+
+
+async def test_a_channel_that_is_gone_does_not_hold_up_the_others(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, database=database, options=ClientOptions(relay=False)) as client:
+        lost, kept = await client.outbox("lost", Receipt), await client.outbox("kept", Receipt)
+        with client.database.transaction() as tx:
+            for number in range(3):
+                lost.publish(tx, Receipt(number, 0))
+                kept.publish(tx, Receipt(number, 0))
+    await memory.delete("lost")
+    async with Client(memory, registry, database=database):
+        await until(lambda: len(payloads(memory, "kept")) == 3)
+        with database.transaction(write=False) as tx:
+            assert len(tx.execute("SELECT id FROM dragoman_outbox WHERE channel = 'lost'")) == 3
+    await memory.create(Channel("lost"))
+    async with Client(memory, registry, database=database):
+        await until(lambda: len(payloads(memory, "lost")) == 3)
+    assert len(payloads(memory, "kept")) == 3
+
+
+async def test_without_a_database_there_is_no_outbox(memory: MemoryBroker, registry: Registry) -> None:
+    async with Client(memory, registry) as client:
+        with pytest.raises(ClientError, match="no database"):
+            await client.outbox("receipts", Receipt)
+
+
+def test_a_lease_is_had_by_one_until_it_is_given_up(database: Database) -> None:
+    create_tables(database, (LEASES,))
+    one, two = Lease(database, "n", 3600), Lease(database, "n", 3600)
+    assert one.take()
+    assert not two.take()
+    assert one.take()
+    one.give_up()
+    assert two.take()
+    assert not one.take()
+    silent, late = Lease(database, "m", -1.0), Lease(database, "m", 3600)
+    assert silent.take()
+    assert late.take(), "who was not heard of for so long has it no more"
+
+
+async def test_the_same_on_a_server(memory: MemoryBroker, registry: Registry, server_url: str) -> None:
+    """Several members of one group, the same message many times, and the outbox."""
+    database: Database = load(DATABASES, scheme_of(server_url))(server_url)
+    with database.transaction() as tx:
+        for table in ("account", "dragoman_handled", "dragoman_outbox", "dragoman_leases"):
+            tx.execute(f"DROP TABLE IF EXISTS {table}")
+        tx.execute("CREATE TABLE account (balance INTEGER NOT NULL)")
+        tx.execute("INSERT INTO account VALUES (0)")
+
+    @endpoint("transfers", identity="$message.payload#/number", options=EndpointOptions(concurrency=4))
+    def on_transfer(
+        transfer: Transfer, tx: Transaction, receipts: Annotated[Outbox[Receipt], To("receipts")]
+    ) -> None:
+        tx.execute("UPDATE account SET balance = balance + ?", (transfer.amount,))
+        receipts.publish(tx, Receipt(transfer.number, 0), key=b"\xff\0")
+
+    try:
+        async with (
+            Client(memory, registry, [on_transfer], database=database) as one,
+            Client(memory, registry, [on_transfer], database=server_url) as two,
+        ):
+            await one.publish_many("transfers", [Transfer(number % 10, 1) for number in range(60)])
+            clients = (one, two)
+            await until(lambda: sum(each.metrics.of("transfers").handled for each in clients) == 60)
+            await until(lambda: len(payloads(memory, "receipts")) == 10)
+        assert balance(database) == 10
+        assert {each.key for each in payloads(memory, "receipts")} == {b"\xff\0"}
+    finally:
+        database.close()
