@@ -1,0 +1,220 @@
+"""A SEP server: sessions of many clients on one UDP port."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+from dragoman.core.errors import ConfigurationError
+from dragoman.gateway.sep.cookies import Cookies
+from dragoman.gateway.sep.datagram import (
+    MAX_DATAGRAM,
+    NONCE,
+    Datagram,
+    Type,
+    nonce_of,
+    read_datagram,
+    retry_head,
+)
+from dragoman.gateway.sep.frames import Frame, MalformedFrames, Time, read_frames
+from dragoman.gateway.sep.keys import BadSeal, FirstKeys, ServerKey, accept
+from dragoman.gateway.sep.limits import SepLimits
+from dragoman.gateway.sep.message import Operation, Reply
+from dragoman.gateway.sep.replay import Openings
+from dragoman.gateway.sep.retry import Retry, pack_retry
+from dragoman.gateway.sep.session import Address, Session
+
+log = logging.getLogger("dragoman.gateway.sep")
+
+Handler = Callable[[Operation, bytes, Address], Awaitable[Reply]]
+
+_SWEEP = 1.0
+
+
+class SepServer(asyncio.DatagramProtocol):
+    """``handler`` is called once for each request that comes whole; its reply is sent until it has arrived.
+
+        async with SepServer(handler, key, port=8090) as server: ...
+
+    ``counts`` tells what became of datagrams and requests.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        key: ServerKey,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        limits: SepLimits | None = None,
+        cookie_secret: bytes = b"",
+    ) -> None:
+        self._handler = handler
+        self._key = key
+        self._wanted = host, port
+        self.limits = limits or SepLimits()
+        self.counts: Counter[str] = Counter()
+        self.assembling = 0
+        """Bytes of messages that are not whole yet."""
+        self._cookies = Cookies(self.limits.cookie, cookie_secret)
+        self._openings = Openings(self.limits.window, self.limits.seen)
+        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+        """The one that was silent longest comes first."""
+        self._transport: asyncio.DatagramTransport | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._gone = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.create_datagram_endpoint(lambda: self, local_addr=self._wanted)
+        except OSError as error:
+            raise ConfigurationError(
+                f"SEP cannot listen on {self._wanted[0]}, port {self._wanted[1]}: {error.strerror or error}.",
+                next="Choose another port, or stop who uses it.",
+            ) from error
+        self._sweep()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Sessions end; who waits for an answer asks again, here or at another server."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for session in list(self._sessions.values()):
+            session.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._transport is not None:
+            self._transport.close()
+            await self._gone.wait()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        assert self._transport is not None
+        host, port = self._transport.get_extra_info("sockname")[:2]
+        return host, port
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self.counts["datagrams"] += 1
+        datagram = read_datagram(data)
+        try:
+            if datagram is None or datagram.type in (Type.RETRY, Type.ACCEPT):
+                self.counts["foreign"] += 1
+            elif session := self._sessions.get(datagram.session):
+                self._known(session, datagram, len(data), addr)
+            elif datagram.type is Type.INIT:
+                self._unknown(datagram, len(data), addr)
+            else:
+                self.counts["without session"] += 1
+        except (BadSeal, MalformedFrames):
+            self.counts["refused"] += 1
+
+    def error_received(self, exc: Exception) -> None:
+        self.counts["unreachable"] += 1
+
+    def _known(self, session: Session, datagram: Datagram, size: int, address: Address) -> None:
+        frames = session.open(datagram)
+        if frames is None:
+            self.counts["repeated"] += 1
+            return
+        session.heard(datagram, size, address)
+        self._sessions.move_to_end(session.id)
+        session.take(frames)
+
+    def _unknown(self, datagram: Datagram, size: int, address: Address) -> None:
+        if size < MAX_DATAGRAM:
+            # An answer must never be larger than the question of somebody who may be somebody else.
+            self.counts["unpadded"] += 1
+            return
+        proven = self._cookies.good(address[0], datagram.cookie)
+        first = self._key.first_keys(datagram.suite, datagram.session, datagram.public, datagram.ciphertext)
+        frames = read_frames(first.early.open(nonce_of(datagram.number), datagram.sealed, datagram.head))
+        if not frames or not isinstance(frames[0], Time):
+            raise MalformedFrames
+        now, sent = time.time(), frames[0].milliseconds / 1000
+        if not self._openings.timely(sent, now) or not (proven or self._room_for_unproven()):
+            self._retry(datagram, first, address)
+            return
+        if not self._openings.take(datagram.public, sent, now):
+            self.counts["repeated"] += 1
+            return
+        self._open(datagram, first, proven, size, address, frames)
+
+    def _room_for_unproven(self) -> bool:
+        return self.counts["unproven"] < self.limits.unproven
+
+    def _retry(self, datagram: Datagram, first: FirstKeys, address: Address) -> None:
+        self.counts["retries"] += 1
+        nonce = secrets.token_bytes(NONCE)
+        head = retry_head(datagram.session, nonce)
+        inside = pack_retry(Retry(self._cookies.make(address[0]), int(time.time() * 1000)))
+        self.send(head + first.retry.seal(nonce, inside, head), address)
+
+    def _open(
+        self,
+        datagram: Datagram,
+        first: FirstKeys,
+        proven: bool,
+        size: int,
+        address: Address,
+        frames: list[Frame],
+    ) -> None:
+        while len(self._sessions) >= self.limits.sessions:
+            next(iter(self._sessions.values())).close()
+        public, keys = accept(first, datagram.session, datagram.public)
+        self.counts["sessions"] += 1
+        self.counts["unproven"] += not proven
+        session = Session(self, datagram, first, public, keys, address, proven)
+        self._sessions[session.id] = session
+        session.heard(datagram, size, address)
+        session.take(frames)
+
+    def cookie_for(self, address: Address) -> bytes:
+        return self._cookies.make(address[0])
+
+    def send(self, data: bytes, address: Address) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(data, address)
+
+    def forget(self, session: Session) -> None:
+        self._sessions.pop(session.id, None)
+
+    def proved(self) -> None:
+        self.counts["unproven"] -= 1
+
+    def handle(
+        self, operation: Operation, body: bytes, address: Address, done: Callable[[Reply], None]
+    ) -> asyncio.Task[None]:
+        async def work() -> None:
+            try:
+                reply = await self._handler(operation, body, address)
+            except Exception:
+                log.exception("a request by SEP failed")
+                reply = Reply(500)
+            done(reply)
+
+        self.counts["requests"] += 1
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _sweep(self) -> None:
+        """Forget sessions that were silent for long, and answers that nobody fetches."""
+        loop = asyncio.get_running_loop()
+        while self._sessions and next(iter(self._sessions.values())).silent > self.limits.idle:
+            next(iter(self._sessions.values())).close()
+        self._sweeping = loop.call_later(_SWEEP, self._sweep)

@@ -1,0 +1,267 @@
+"""Requests and answers over UDP, in all weathers, and against who means harm."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.core.errors import ClientError, ConfigurationError, ReplyTimeout
+from dragoman.gateway.sep import Operation, Reply, SepClient, SepLimits, SepServer, ServerKey, Suite
+from dragoman.gateway.sep.datagram import MAX_DATAGRAM, Type
+from dragoman.gateway.sep.keys import PublicKey
+from tests.gateway.sep.relay import Relay, Weather
+
+PATIENCE = 60.0
+
+
+class Echo:
+    """Answers with the request's body backwards, and counts each body."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[bytes] = Counter()
+
+    async def __call__(self, operation: Operation, body: bytes, peer: Any) -> Reply:
+        self.seen[body] += 1
+        return Reply(200 + operation, body[::-1])
+
+
+@pytest.fixture(scope="module", params=list(Suite), ids=lambda suite: suite.name)
+def key(request: pytest.FixtureRequest) -> ServerKey:
+    return ServerKey.generate(request.param)
+
+
+@pytest.fixture
+def echo() -> Echo:
+    return Echo()
+
+
+@asynccontextmanager
+async def behind(server: SepServer, weather: Weather | None = None, seed: int = 1) -> AsyncIterator[Relay]:
+    async with server, Relay(server.address, weather, seed) as relay:
+        yield relay
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_request_is_answered_with_one_datagram_each_way(echo: Echo) -> None:
+    key = ServerKey.generate(Suite.X25519)
+    async with behind(SepServer(echo, key)) as relay, SepClient(*relay.address, key.public) as client:
+        reply = await client.request(Operation.COLLECT, b"where?", PATIENCE)
+        assert reply == Reply(202, b"?erehw")
+        assert relay.to_server[0][0] == Type.INIT
+        assert len(relay.to_client) == 1
+
+
+async def test_large_messages_go_in_parts_of_no_more_than_1200_bytes(key: ServerKey, echo: Echo) -> None:
+    body = bytes(range(256)) * 1500
+    async with behind(SepServer(echo, key)) as relay, SepClient(*relay.address, key.public) as client:
+        assert (await client.request(Operation.DROP_OFF, body, PATIENCE)).body == body[::-1]
+        assert max(map(len, [*relay.to_server, *relay.to_client])) <= MAX_DATAGRAM
+        assert echo.seen == {body: 1}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_nothing_is_lost_and_nothing_done_twice_in_bad_weather(
+    key: ServerKey, echo: Echo, seed: int
+) -> None:
+    """A fifth of all datagrams is lost, a fifth comes twice, and many overtake each other."""
+    weather = Weather(loss=0.2, repetition=0.2, delay=0.02)
+    bodies = [b"%d " % number * (1 if number % 5 else 3000) for number in range(30)]
+    async with (
+        behind(SepServer(echo, key), weather, seed) as relay,
+        SepClient(*relay.address, key.public) as client,
+    ):
+        replies = await asyncio.gather(
+            *(client.request(Operation.DROP_OFF, body, PATIENCE) for body in bodies)
+        )
+    assert [reply.body for reply in replies] == [body[::-1] for body in bodies]
+    assert echo.seen == Counter(bodies)
+
+
+async def test_a_changed_datagram_is_dropped_and_sent_again(key: ServerKey, echo: Echo) -> None:
+    flips = iter([True, False] * 3)
+
+    def flip(data: bytes) -> bytes:
+        return data[:-1] + bytes([data[-1] ^ 1]) if next(flips, False) else data
+
+    server = SepServer(echo, key)
+    async with (
+        behind(server, Weather(change=flip)) as relay,
+        SepClient(*relay.address, key.public) as client,
+    ):
+        assert (await client.request(Operation.DROP_OFF, b"abc", PATIENCE)).body == b"cba"
+        assert server.counts["refused"] + client.counts["refused"] >= 1
+    assert echo.seen == {b"abc": 1}
+
+
+async def test_recorded_datagrams_do_nothing_when_they_are_sent_again(key: ServerKey, echo: Echo) -> None:
+    server = SepServer(echo, key)
+    async with behind(server) as relay:
+        async with SepClient(*relay.address, key.public) as client:
+            await client.request(Operation.DROP_OFF, b"pay", PATIENCE)
+        await until(lambda: len(relay.to_server) >= 3)
+        recorded = list(relay.to_server)
+        before = server.counts["datagrams"]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as attacker:
+            for data in recorded:
+                attacker.sendto(data, server.address)
+            await until(lambda: server.counts["datagrams"] >= before + len(recorded))
+    assert echo.seen == {b"pay": 1}
+
+
+async def test_an_answer_to_an_unproven_address_is_never_larger_than_the_question(key: ServerKey) -> None:
+    """Somebody with a forged address asks for much: the server sends no more than it got."""
+
+    async def much(operation: Operation, body: bytes, peer: Any) -> Reply:
+        return Reply(200, bytes(100_000))
+
+    server = SepServer(much, key)
+    deaf = Weather(change=lambda data: data if data[0] in (Type.INIT, Type.EARLY) else None)
+    async with behind(server, deaf) as relay, SepClient(*relay.address, key.public) as client:
+        with pytest.raises(ReplyTimeout):
+            await client.request(Operation.DROP_OFF, b"x", 1.0)
+        assert server.counts["held back"]
+        assert sum(map(len, relay.to_client)) <= sum(map(len, relay.to_server))
+
+
+async def test_small_openings_get_no_answer(
+    key: ServerKey, echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.gateway.sep.client.padded", lambda inside, head: inside)
+    server = SepServer(echo, key)
+    async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
+        with pytest.raises(ReplyTimeout):
+            await client.request(Operation.DROP_OFF, b"x", 0.5)
+        assert relay.to_client == []
+        assert server.counts["unpadded"]
+
+
+async def test_a_busy_server_asks_for_a_cookie_and_the_next_session_brings_it(
+    key: ServerKey, echo: Echo
+) -> None:
+    server = SepServer(echo, key, limits=SepLimits(unproven=0))
+    async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
+        assert (await client.request(Operation.DROP_OFF, b"ab", PATIENCE)).body == b"ba"
+        assert server.counts["retries"] == 1
+        assert server.counts["unproven"] == 0
+        client._link = None
+        assert (await client.request(Operation.DROP_OFF, b"cd", PATIENCE)).body == b"dc"
+        assert server.counts["retries"] == 1
+
+
+async def test_a_client_whose_clock_is_wrong_learns_the_time(key: ServerKey, echo: Echo) -> None:
+    server = SepServer(echo, key)
+    async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
+        client._clock_off = -3_600_000
+        assert (await client.request(Operation.DROP_OFF, b"ab", PATIENCE)).body == b"ba"
+        assert server.counts["retries"] == 1
+        assert abs(client._clock_off) < 60_000
+
+
+async def test_a_client_goes_on_when_its_server_was_killed_and_started_again(key: ServerKey) -> None:
+    first, second = Echo(), Echo()
+    async with SepServer(first, key) as server:
+        relay = Relay(server.address)
+        await relay.__aenter__()
+        client = SepClient(*relay.address, key.public)
+        await client.__aenter__()
+        await client.request(Operation.DROP_OFF, b"one", PATIENCE)
+        address = server.address
+    async with SepServer(second, key, port=address[1]):
+        try:
+            assert (await client.request(Operation.DROP_OFF, b"two", PATIENCE)).body == b"owt"
+        finally:
+            await client.__aexit__()
+            await relay.__aexit__()
+    assert client.counts["reopened"] == 1
+    assert second.seen == {b"two": 1}
+
+
+async def test_a_slow_answer_is_waited_for_and_the_work_is_done_once(key: ServerKey) -> None:
+    seen: Counter[bytes] = Counter()
+    go = asyncio.Event()
+
+    async def slow(operation: Operation, body: bytes, peer: Any) -> Reply:
+        seen[body] += 1
+        await go.wait()
+        return Reply(200, b"done")
+
+    server = SepServer(slow, key)
+    async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
+        asked = asyncio.create_task(client.request(Operation.DROP_OFF, b"x", PATIENCE))
+        await until(lambda: len(relay.to_server) >= 4)
+        go.set()
+        assert (await asked).body == b"done"
+    assert seen == {b"x": 1}
+
+
+async def test_messages_and_streams_beyond_the_limits_are_refused(key: ServerKey, echo: Echo) -> None:
+    limits = SepLimits(message=10_000, streams=2)
+    server = SepServer(echo, key, limits=limits)
+    wide = replace(limits, message=1_000_000, streams=10)
+    async with behind(server) as relay, SepClient(*relay.address, key.public, limits=wide) as client:
+        with pytest.raises(ClientError, match="larger than the server takes"):
+            await client.request(Operation.DROP_OFF, bytes(100_000), PATIENCE)
+        with pytest.raises(ClientError, match="bytes"):
+            await client.request(Operation.DROP_OFF, bytes(2_000_000), PATIENCE)
+        assert (await client.request(Operation.DROP_OFF, b"ab", PATIENCE)).body == b"ba"
+    assert echo.seen == {b"ab": 1}
+
+
+async def test_sessions_are_bounded_and_the_silent_ones_are_forgotten(key: ServerKey, echo: Echo) -> None:
+    server = SepServer(echo, key, limits=SepLimits(sessions=3, idle=0.2))
+    async with server:
+        clients = [SepClient(*server.address, key.public) for _ in range(6)]
+        for client in clients:
+            await client.__aenter__()
+            await client.request(Operation.DROP_OFF, b"x", PATIENCE)
+            assert len(server._sessions) <= 3
+        await until(lambda: not server._sessions)
+        assert server.counts["unproven"] == 0
+        assert (await clients[0].request(Operation.DROP_OFF, b"again", PATIENCE)).body == b"niaga"
+        for client in clients:
+            await client.__aexit__()
+
+
+async def test_a_handler_that_fails_is_answered_with_500_and_no_details(key: ServerKey) -> None:
+    async def fail(operation: Operation, body: bytes, peer: Any) -> Reply:
+        raise RuntimeError("secret")
+
+    async with SepServer(fail, key) as server, SepClient(*server.address, key.public) as client:
+        assert await client.request(Operation.DROP_OFF, b"x", PATIENCE) == Reply(500)
+
+
+async def test_another_server_cannot_stand_in(key: ServerKey, echo: Echo) -> None:
+    other = ServerKey.generate(key.public.suite)
+    async with SepServer(echo, other) as server, SepClient(*server.address, key.public) as client:
+        with pytest.raises(ReplyTimeout):
+            await client.request(Operation.DROP_OFF, b"x", 0.5)
+    assert not echo.seen
+
+
+def test_keys_are_kept_in_a_file_for_the_owner_alone(tmp_path: Path, key: ServerKey) -> None:
+    path = tmp_path / "sep.key"
+    key.write(path)
+    assert path.stat().st_mode & 0o077 == 0
+    assert ServerKey.read(path).public == key.public
+    assert PublicKey.from_text(key.public.text()) == key.public
+    with pytest.raises(ConfigurationError):
+        key.write(path)
+    path.write_text("{}")
+    with pytest.raises(ConfigurationError):
+        ServerKey.read(path)
+    for text in ("", "abc", "%%%", "A" * 2000):
+        with pytest.raises(ConfigurationError):
+            PublicKey.from_text(text)
