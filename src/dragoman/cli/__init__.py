@@ -17,6 +17,7 @@ NOUNS = {
     "registry": "Contracts and schemas: serve, list, show, register, check, diff and more.",
     "channel": "Channels and messages: publish, tail, dead letters, replay, lag.",
     "model": "AsyncMDSL models: lint, format, AsyncAPI, diagrams, code.",
+    "topology": "Publishers and subscribers of many programs: list, watch, explain, announce.",
     "pipeline": "Channels as tables with Spark: run, audit, backfill, quarantine, SQL.",
     "config": "The settings in force, and where each came from.",
 }

@@ -30,6 +30,9 @@ class Discovery(Protocol):
         Entries of ``framework`` are our own and not told.
         """
 
+    async def synced(self) -> None:
+        """Until all that others have announced so far is known."""
+
     def announce(self, endpoint: Endpoint) -> None:
         """From now on others shall know of it; done as soon as it can be."""
 

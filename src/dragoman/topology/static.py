@@ -40,6 +40,9 @@ class StaticDiscovery:
         self._look()
         self._task = asyncio.create_task(self._follow(), name="dragoman static discovery")
 
+    async def synced(self) -> None:
+        """The file was read at the start."""
+
     def announce(self, endpoint: Endpoint) -> None:
         """Whoever writes the file knows of us."""
 

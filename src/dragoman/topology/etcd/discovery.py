@@ -90,7 +90,7 @@ class EtcdDiscovery:
             self._tasks.append(asyncio.create_task(self._vitality.run(self.keeper.refresh)))
 
     async def synced(self) -> None:
-        """Until all that is in etcd was read once."""
+        """Waits for etcd as long as it takes."""
         await self._synced.wait()
 
     @property
