@@ -86,7 +86,7 @@ LEVELS = [
     ("account", "1", "a newer token", False),
     ("account", "1", "the same token", True),
     ("account", "1", "another's token, showing the old one", False),
-    ("news", "1", "no token", False),
+    ("news", "1", "no token", True),
     ("news", "1", "the same token", True),
 ]
 
@@ -128,6 +128,24 @@ async def test_basic_needs_the_ids_alone() -> None:
         stranger = changed(changed(collection(asked), "client", client_id="x"), "originator", client_id="x")
         assert await gateway.collection.collect(to_json(stranger)) is None
         assert await collect(gateway, asked) is not None
+
+
+async def test_a_stranger_who_uses_my_ids_does_not_come_between_me_and_my_response() -> None:
+    async with running() as gateway:
+        mine = ask("news", security="1")
+        strangers = changed(
+            changed(mine, "client", authorization=""), "originator", original_token="", security="1"
+        )
+        await drop(gateway, strangers)
+        [(forged, _)] = await inside(gateway)
+        await answer(gateway, forged, [datum("change", "forged")])
+        await drop(gateway, mine)
+        for arrived in await inside(gateway):
+            await answer(gateway, arrived.envelope, [datum("change", "1.5")])
+        found = await collect(gateway, mine)
+        assert found is not None
+        assert found.text("change") == "1.5"
+        assert await collect(gateway, changed(mine, "originator", security="2")) is None
 
 
 async def test_an_owner_may_set_a_level_of_their_own() -> None:

@@ -229,18 +229,18 @@ async def test_a_broker_that_never_answers_is_given_up() -> None:
 
 async def test_rates_are_limited_by_owner_and_by_address() -> None:
     clock = Clock()
-    async with running(clock, owner_rate=Rate(0.001, 2), peer_rate=Rate(0.001, 3)) as gateway:
+    async with running(clock, owner_rate=Rate(0.01, 2), peer_rate=Rate(0.01, 3)) as gateway:
         await drop(gateway, ask(), "1")
         await drop(gateway, ask(), "2")
         with pytest.raises(NotNow) as caught:
             await drop(gateway, ask(), "3")
         assert caught.value.code == "gateway.too-many-requests"
-        assert 0 < caught.value.retry_after <= 1000
+        assert 0 < caught.value.retry_after <= 100
         await drop(gateway, ask(who="bob"), "1")
         await drop(gateway, ask(who="cid"), "1")
         with pytest.raises(NotNow):
             await drop(gateway, ask(who="dan"), "1")
-        clock.ahead = 1001
+        clock.ahead = 101
         await drop(gateway, ask(), "1")
 
 

@@ -36,7 +36,7 @@ class GatewayOptions:
     skew: float = 60.0
     """Seconds that a timestamp may lie in the future."""
     longest_memory: float = 3600.0
-    """Seconds. Without a timestamp a request needs a token that ends within them; it is remembered so long."""
+    """Seconds. Without a timestamp a request needs a token that ends within them, when it is forgotten."""
     owner_rate: Rate | None = None
     peer_rate: Rate | None = None
     """By address, before anything else is looked at."""
