@@ -1,0 +1,281 @@
+"""A member of a group: the sessions on whose seats it sits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from dragoman.adapters.mqtt.channels import Declared, level
+from dragoman.adapters.mqtt.content import ENVELOPE, from_envelope, from_properties
+from dragoman.adapters.mqtt.control import Control
+from dragoman.adapters.mqtt.options import Options
+from dragoman.adapters.mqtt.seats import BEAT, TEMPORARY, Seats, Table
+from dragoman.adapters.mqtt.session import Filters, Session
+from dragoman.adapters.mqtt.wire import Incoming, Will
+from dragoman.core.broker import Sharing, Subscription, revoked
+from dragoman.core.errors import BrokerError, BrokerUnavailable, DecodeError, DragomanError
+from dragoman.core.message import Message, with_headers
+
+TOPIC = "mqtt-topic"
+"""The header with the topic a message was published to, on channels whose topic has wildcards."""
+ROUND = 1.0
+"""Seconds until the seats are looked at again, if nothing happens before."""
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a receiver needs of its broker. The channels are its own: their topic and content never change."""
+
+    options: Options
+    control: Control
+    channels: Mapping[str, Declared]
+
+
+class MqttReceiver:
+    """Implements ``dragoman.core.broker.Receiver``. A message's partition is the seat it came by."""
+
+    def __init__(self, around: Surroundings, subscription: Subscription) -> None:
+        self.closed = False
+        self.member = f"{subscription.member or 'member'}-{uuid4().hex}"
+        self._options = around.options
+        self._control = around.control
+        self._channels = around.channels
+        self._subscription = subscription
+        self._beats = f"{around.options.prefix}/beats/{level(subscription.group)}"
+        self._seats: dict[str, Seats] = {}
+        self._sessions: dict[Place, Session] = {}
+        self._turns: list[Session] = []
+        self._offsets = itertools.count()
+        self._news = asyncio.Event()
+        self._stirred = asyncio.Event()
+        self._care: asyncio.Task[None] | None = None
+        self._trouble: DragomanError | None = None
+
+    async def open(self) -> None:
+        for channel in self._subscription.channels:
+            table = Table(self._options.prefix, self._subscription.group, channel)
+            self._seats[channel] = seats = Seats(self._control, table, self._subscription, self.member)
+            await self._control.watch(f"{table.topic}/+", self, self._teller(seats), seats.forget)
+        await self._control.watch(self._beats, self, self._heard)
+        await self._control.sync()
+        chosen = {channel: seats.choose() for channel, seats in self._seats.items()}
+        for channel, number in chosen.items():
+            if number is not None:
+                await self._sit_down(channel, number)
+        self._care = asyncio.create_task(self._take_care())
+
+    def _teller(self, seats: Seats) -> Callable[[str, bytes], None]:
+        def tell(topic: str, payload: bytes) -> None:
+            seats.told(topic, payload)
+            self._stirred.set()
+
+        return tell
+
+    def _heard(self, topic: str, payload: bytes) -> None:
+        for seats in self._seats.values():
+            seats.alive(payload.decode(errors="replace"))
+
+    async def _sit_down(self, channel: str, number: int) -> None:
+        """Not if somebody else claims the seat at the same time: then there is another one, by and by."""
+        seats = self._seats[channel]
+        session = self._session(channel, number, seats)
+        # Written down first: who closes us meanwhile has to free the seat and end the session.
+        self._sessions[channel, number] = session
+        try:
+            if not await seats.claim(number):
+                del self._sessions[channel, number]
+                return
+            await session.open()
+        except DragomanError:
+            del self._sessions[channel, number]
+            raise
+        self._turns = list(self._sessions.values())
+        # The will of who sat there before may have been published when we took over.
+        await seats.sit(number)
+
+    def _session(self, channel: str, number: int, seats: Seats) -> Session:
+        table, durable = seats.table, self._subscription.durable
+        will = Will(
+            table.seat(number),
+            seats.left().written(),
+            retain=True,
+            delay=1,
+            expiry=None if durable else TEMPORARY,
+        )
+        return Session(
+            self._options,
+            table.client(number),
+            self._options.session_expiry if durable else TEMPORARY,
+            self._filters(channel, number),
+            will,
+            lambda incoming: self._message(channel, number, incoming),
+            self._news.set,
+            lambda: not seats.is_anothers(number),
+            self._offsets,
+        )
+
+    def _filters(self, channel: str, number: int) -> Filters:
+        """One seat is enough for a group that does not share; what others were given is still handled."""
+        topic = self._channels[channel].topic
+        shared = f"$share/{level(self._subscription.group)}/{topic}"
+        if self._subscription.sharing is Sharing.SHARED:
+            return Filters(shared, (topic,))
+        return Filters(topic, (shared,)) if number == 0 else Filters(None, (topic, shared))
+
+    def _message(self, channel: str, number: int, incoming: Incoming) -> Message:
+        declared = self._channels[channel]
+        if declared.content == ENVELOPE:
+            try:
+                content = from_envelope(incoming.payload)
+            except DecodeError:
+                # As it is: whoever reads it will find that it is no message of this channel.
+                content = from_properties(incoming.payload, incoming.user)
+        else:
+            content = from_properties(incoming.payload, incoming.user)
+        headers = content.headers
+        if declared.has_wildcards:
+            headers = with_headers(headers, (TOPIC, incoming.topic.encode()))
+        timestamp = content.timestamp if content.timestamp is not None else int(time.time() * 1000)
+        return Message(channel, content.payload, content.key, headers, number, None, timestamp)
+
+    async def _take_care(self) -> None:
+        """Sit down where nobody does, get up where another one does, give signs of life."""
+        beat_at = 0.0
+        while True:
+            try:
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + BEAT
+                    await self._control.tell(self._beats, self.member.encode())
+                for channel, seats in list(self._seats.items()):
+                    await self._look_after(channel, seats)
+                self._trouble = None
+            except DragomanError as error:
+                self._trouble = error
+                self._news.set()
+            self._stirred.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(ROUND):
+                    await self._stirred.wait()
+
+    async def _look_after(self, channel: str, seats: Seats) -> None:
+        for place, session in list(self._sessions.items()):
+            if place[0] == channel and session.over:
+                del self._sessions[place]
+                self._turns = list(self._sessions.values())
+                await session.close()
+            elif place[0] == channel and place[1] in seats.known and not seats.is_ours(place[1]):
+                await self._settle(seats, place, session)
+        for number in seats.ours():
+            if (channel, number) not in self._sessions:
+                await self._sit_down(channel, number)
+        if self._subscription.sharing is Sharing.SHARED and not any(
+            place[0] == channel for place in self._sessions
+        ):
+            chosen = seats.choose()
+            if chosen is not None:
+                await self._sit_down(channel, chosen)
+
+    async def _settle(self, seats: Seats, place: Place, session: Session) -> None:
+        """The table does not name us on a seat where we sit."""
+        if seats.known[place[1]].member is None:
+            await seats.sit(place[1])
+            return
+        del self._sessions[place]
+        self._turns = list(self._sessions.values())
+        await session.close()
+
+    async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + timeout
+        while True:
+            if self.closed:
+                raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
+            self._news.clear()
+            if taken := self._take(limit):
+                return taken
+            self._complain()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return []
+            dues = [due - time.monotonic() for each in self._turns if (due := each.due()) is not None]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(left, *dues, left))):
+                    await self._news.wait()
+
+    def _take(self, limit: int) -> list[Message]:
+        """The sessions take turns at being the first that is asked."""
+        if not self._turns:
+            return []
+        self._turns.append(self._turns.pop(0))
+        taken: list[Message] = []
+        for session in self._turns:
+            taken += session.take(limit - len(taken))
+            if len(taken) >= limit:
+                break
+        return taken
+
+    def _complain(self) -> None:
+        """What does not pass by waiting has to be told."""
+        for trouble in (self._trouble, *(each.failure for each in self._turns if not each.connected)):
+            if trouble is not None and not isinstance(trouble, BrokerUnavailable):
+                raise trouble
+
+    async def acknowledge(self, messages: Sequence[Message]) -> None:
+        late = None
+        for message in messages:
+            session = self._sessions.get((message.channel, message.partition or 0))
+            if session is None or session.lost(message.offset or 0):
+                late = message
+            else:
+                session.acknowledge(message.offset or 0)
+        if late is not None:
+            raise revoked(late, self._subscription.group)
+
+    async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
+        late = None
+        offsets: dict[Session, set[int]] = {}
+        for message in messages:
+            session = self._sessions.get((message.channel, message.partition or 0))
+            if session is None or session.lost(message.offset or 0):
+                late = message
+            else:
+                offsets.setdefault(session, set()).add(message.offset or 0)
+        for session, some in offsets.items():
+            session.release(some, delay)
+        self._news.set()
+        if late is not None:
+            raise revoked(late, self._subscription.group)
+
+    def lost(self, message: Message) -> bool:
+        session = self._sessions.get((message.channel, message.partition or 0))
+        return session is None or session.lost(message.offset or 0)
+
+    async def extend(self) -> None:
+        """What is in flight stays ours as long as the connection lives, and that takes care of itself."""
+
+    async def close(self) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        if self._care is not None:
+            self._care.cancel()
+            await asyncio.gather(self._care, return_exceptions=True)
+        sessions, self._sessions, self._turns = self._sessions, {}, []
+        for (channel, number), session in sessions.items():
+            seats = self._seats[channel]
+            last = not self._subscription.durable and seats.members() == [self.member]
+            await session.close(end=last)
+            if self._control.connected:
+                with contextlib.suppress(BrokerError):
+                    await seats.leave(number, remove=last)
+        for seats in self._seats.values():
+            await self._control.unwatch(f"{seats.table.topic}/+", self)
+        await self._control.unwatch(self._beats, self)
+        self._news.set()

@@ -1,0 +1,26 @@
+"""MQTT passes the suite that every broker has to pass, on mosquitto, with both versions of the protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.testing.brokers import BrokerSuite, Harness
+from dragoman.testing.proxy import Proxy
+from tests.services.mosquitto import Mosquitto
+
+
+class TestMqtt5(BrokerSuite):
+    @pytest.fixture
+    def harness(self, mosquitto_server: Mosquitto) -> Harness:
+        server = mosquitto_server
+        return Harness(server.url, restart=server.kill_and_restart, behind=server.proxy)
+
+
+class TestMqtt311(BrokerSuite):
+    """Quality of service 2, too: the suite would take twice as long for each by itself."""
+
+    @pytest.fixture
+    def harness(self, mosquitto_server: Mosquitto) -> Harness:
+        server = mosquitto_server
+        url = f"{server.url}?version=3.1.1&qos=2&prefix=dragoman-311"
+        return Harness(url, restart=server.kill_and_restart, behind=lambda: Proxy(url))
