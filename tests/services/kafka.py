@@ -90,6 +90,7 @@ class Kafka(Server):
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
             "group.coordinator.rebalance.protocols": "classic,consumer",
             "auto.create.topics.enable": "false",
         }

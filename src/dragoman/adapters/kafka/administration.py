@@ -1,0 +1,254 @@
+"""Topics and groups of a Kafka cluster. Every call blocks: use it from a thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from dragoman.adapters.kafka.faults import faults
+from dragoman.core.broker import Lag
+from dragoman.core.channel import Channel
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
+
+TIMEOUT = 30.0
+INTERNAL = "__dragoman"
+"""A topic without messages: who has its partition owns a group, and marks are offsets in it."""
+_RETENTION = "retention.ms"
+_REPLICATION = "replication.factor"
+
+_LEADERLESS = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+)
+
+Place = tuple[str, int]
+R = TypeVar("R")
+
+
+class Administration:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        with faults():
+            self._admin = AdminClient(dict(settings))
+
+    def reach(self) -> None:
+        """Raises ``BrokerUnavailable``, ``AccessRefused``."""
+        with faults():
+            self._admin.list_topics(timeout=TIMEOUT / 2)
+
+    def create(self, channel: Channel) -> bool:
+        settings = {**channel.settings, _RETENTION: _milliseconds(channel.retention)}
+        replication = _whole(settings.pop(_REPLICATION, "-1"), channel.name)
+        topic = NewTopic(channel.name, channel.partitions, replication, config=settings)
+        try:
+            self._admin.create_topics([topic], request_timeout=TIMEOUT)[channel.name].result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            with faults(channel=channel.name):
+                raise
+        self._until(lambda: len(self._found(channel.name)) == channel.partitions, channel.name)
+        return True
+
+    def ensure_internal(self) -> None:
+        if not self._found(INTERNAL):
+            self.create(Channel(INTERNAL, 1))
+
+    def partitions(self, channel: str) -> list[int]:
+        found = self._found(channel)
+        if not found:
+            raise missing(channel)
+        return found
+
+    def _found(self, channel: str) -> list[int]:
+        with faults(channel=channel):
+            topics = self._admin.list_topics(channel, timeout=TIMEOUT).topics
+        found = topics.get(channel)
+        return [] if found is None or found.error is not None else sorted(found.partitions)
+
+    def _until(self, condition: Callable[[], bool], channel: str) -> None:
+        """What the controller has decided reaches the brokers a moment later."""
+        deadline = time.monotonic() + TIMEOUT
+        while not condition():
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable("The change of the topic does not take effect.", channel=channel)
+            time.sleep(0.01)
+
+    def describe(self, channel: str) -> Channel:
+        partitions = len(self.partitions(channel))
+        resource = ConfigResource(ResourceType.TOPIC, channel)
+        with faults(channel=channel):
+            entries = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result()
+        kept = float(entries[_RETENTION].value)
+        settings = {
+            name: entry.value
+            for name, entry in entries.items()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and name != _RETENTION
+        }
+        return Channel(channel, partitions, None if kept < 0 else kept / 1000, settings)
+
+    def alter(self, channel: Channel) -> None:
+        before = len(self.partitions(channel.name))
+        if channel.partitions < before:
+            raise ConfigurationError(
+                f"{before} partitions cannot become {channel.partitions}.",
+                next="Partitions may grow, never shrink.",
+                channel=channel.name,
+            )
+        with faults(channel=channel.name):
+            if channel.partitions > before:
+                grown = [NewPartitions(channel.name, channel.partitions)]
+                self._admin.create_partitions(grown, request_timeout=TIMEOUT)[channel.name].result()
+                self._until(lambda: len(self._found(channel.name)) == channel.partitions, channel.name)
+            resource = _changed(channel)
+            self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT)[resource].result()
+
+    def delete(self, channel: str) -> None:
+        with faults(channel=channel):
+            self._admin.delete_topics([channel], request_timeout=TIMEOUT)[channel].result()
+        self._until(lambda: not self._found(channel), channel)
+
+    def channels(self) -> list[str]:
+        with faults():
+            topics = self._admin.list_topics(timeout=TIMEOUT).topics
+        return sorted(name for name in topics if not name.startswith("__"))
+
+    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return self._offsets(dict.fromkeys(places, OffsetSpec.earliest()))
+
+    def ends(self, places: Iterable[Place]) -> dict[Place, int]:
+        """Where readers of committed messages stop: open transactions come later."""
+        return self._offsets(dict.fromkeys(places, OffsetSpec.latest()))
+
+    def at_time(self, places: Iterable[Place], timestamp: int) -> dict[Place, int]:
+        """The first offset of that time or later; the end where there is none."""
+        spec = OffsetSpec.for_timestamp(timestamp)
+        found = self._offsets(dict.fromkeys(places, spec))
+        after_all = self.ends(place for place, offset in found.items() if offset < 0)
+        return {**found, **after_all}
+
+    def _offsets(self, wanted: dict[Place, Any]) -> dict[Place, int]:
+        if not wanted:
+            return {}
+        asked = {TopicPartition(*place): spec for place, spec in wanted.items()}
+        committed = IsolationLevel.READ_COMMITTED
+
+        def ask() -> dict[Place, int]:
+            answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=TIMEOUT)
+            return {(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
+
+        with faults():
+            return patiently(ask)
+
+    def lag(self, channel: str, group: str | None) -> Sequence[Lag]:
+        places = [(channel, partition) for partition in self.partitions(channel)]
+        ends = self.ends(places)
+        found: list[Lag] = []
+        for name in [group] if group is not None else self._groups():
+            stored = self.committed(name, places)
+            if group is not None and len(stored) < len(places):
+                # A group without a position starts at the earliest message.
+                stored = self.earliest(place for place in places if place not in stored) | stored
+            found += [Lag(name, *place, stored[place], ends[place]) for place in places if place in stored]
+        return found
+
+    def _groups(self) -> list[str]:
+        with faults():
+            listed = self._admin.list_consumer_groups(request_timeout=TIMEOUT).result()
+        return sorted(found.group_id for found in listed.valid)
+
+    def committed(self, group: str, places: Sequence[Place]) -> dict[Place, int]:
+        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
+        with faults(group=group):
+            answer: Any = self._admin.list_consumer_group_offsets(
+                [wanted], require_stable=True, request_timeout=TIMEOUT
+            )[group]
+            stored = answer.result().topic_partitions
+        return {(one.topic, one.partition): one.offset for one in stored if one.offset >= 0}
+
+    def members(self, group: str) -> tuple[int, bool]:
+        """How many a group has, and whether it has settled who does what."""
+        with faults(group=group):
+            answer = self._admin.describe_consumer_groups([group], request_timeout=TIMEOUT)[group]
+            try:
+                found = answer.result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return 0, True
+                raise
+        return len(found.members), found.state is ConsumerGroupState.STABLE
+
+    def forget_empty(self, group: str) -> None:
+        """Remove a group with its positions, unless it has members."""
+        answer = self._admin.delete_consumer_groups([group], request_timeout=TIMEOUT)[group]
+        try:
+            answer.result()
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
+                with faults(group=group):
+                    raise
+
+
+def patiently(call: Callable[[], R]) -> R:
+    """A partition that was just made, or whose leader just died, has no leader for a moment."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def missing(channel: str) -> ChannelNotFound:
+    return ChannelNotFound(
+        "There is no such topic.", channel=channel, next=f"Create it first: dragoman channel create {channel}"
+    )
+
+
+def _milliseconds(retention: float | None) -> str:
+    return "-1" if retention is None else str(max(1, int(retention * 1000)))
+
+
+def _whole(text: str, channel: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"{_REPLICATION} cannot be {text!r}.",
+            next="Use a whole number, or leave it out.",
+            channel=channel,
+        ) from None
+
+
+def _changed(channel: Channel) -> Any:
+    settings = {**channel.settings, _RETENTION: _milliseconds(channel.retention)}
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in settings.items()
+        if name != _REPLICATION
+    ]
+    return ConfigResource(ResourceType.TOPIC, channel.name, incremental_configs=entries)

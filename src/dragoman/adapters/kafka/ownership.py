@@ -1,0 +1,42 @@
+"""One member of a group that has everything, by the group's own protocol.
+
+All members subscribe to a topic with one partition and no messages. Whoever is given that partition takes all
+partitions of the channels as well. Kafka refuses commits of a member that is out, so there are never two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Container, Sequence
+
+from dragoman.adapters.kafka.administration import INTERNAL, Administration, Place
+from dragoman.core.errors import BrokerError
+
+_LOOK_EVERY = 5.0
+
+
+class Ownership:
+    topic = INTERNAL
+
+    def __init__(self, administration: Administration, channels: Sequence[str]) -> None:
+        self._administration = administration
+        self._channels = channels
+        self._looked = 0.0
+
+    def places(self) -> list[Place]:
+        self._looked = time.monotonic()
+        return [
+            (channel, partition)
+            for channel in self._channels
+            for partition in self._administration.partitions(channel)
+        ]
+
+    def new_places(self, known: Container[tuple[str, int | None]]) -> list[Place]:
+        """Partitions that were added: nobody else tells us."""
+        if time.monotonic() - self._looked < _LOOK_EVERY:
+            return []
+        try:
+            return [place for place in self.places() if place not in known]
+        except BrokerError:
+            # The server is away; there is time to look again.
+            return []

@@ -1,0 +1,397 @@
+"""A member of a Kafka group.
+
+One thread polls without pause, whatever the handlers do, so the member is never thrown out for being slow.
+What it brings waits in bounded queues; while they stay full the partitions are paused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from dragoman.adapters.kafka.administration import TIMEOUT
+from dragoman.adapters.kafka.errands import Errands, NotYet
+from dragoman.adapters.kafka.faults import faults, translated
+from dragoman.adapters.kafka.holding import Holding
+from dragoman.adapters.kafka.ownership import Ownership
+from dragoman.core.broker import Subscription, revoked
+from dragoman.core.errors import BrokerError, BrokerUnavailable, DragomanError
+from dragoman.core.message import Message
+
+Place = tuple[str, int | None]
+
+ROOM = 10_000
+"""Messages that wait in all queues together at most."""
+_BATCH = 1_000
+_TICK = 0.1
+_BUSY_TICK = 0.005
+"""While messages are in flight: the driver lets nobody commit while it polls, so errands wait for it."""
+_FULL_FOR = 1.0
+"""So long the queues may be full before partitions are paused, which throws away what was fetched ahead."""
+_PASSING = frozenset(
+    getattr(KafkaError, name)
+    for name in (
+        "_PARTITION_EOF",
+        "_TRANSPORT",
+        "_ALL_BROKERS_DOWN",
+        "_TIMED_OUT",
+        "_RESOLVE",
+        "_MAX_POLL_EXCEEDED",
+    )
+)
+_UNSETTLED = frozenset(
+    getattr(KafkaError, name)
+    for name in (
+        "REBALANCE_IN_PROGRESS",
+        "ILLEGAL_GENERATION",
+        "UNKNOWN_MEMBER_ID",
+        "STALE_MEMBER_EPOCH",
+        "_STATE",
+    )
+)
+
+
+class KafkaReceiver:
+    """Implements ``dragoman.core.broker.Receiver``.
+
+    Kafka counts no deliveries: attempts are counted by the member that a message was given back by, and start
+    anew when the partition moves. ``release`` delivers from the message on again; with a delay the partition
+    waits that long. A partition that is to move waits until what is in flight is done, for
+    ``handover`` seconds at most.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        subscription: Subscription,
+        starts: Mapping[tuple[str, int], int],
+        handover: float,
+        ownership: Ownership | None = None,
+    ) -> None:
+        self.closed = False
+        self.group = subscription.group
+        self._loop = asyncio.get_running_loop()
+        self._arrived: asyncio.Future[None] | None = None
+        self._changed = threading.Condition(threading.RLock())
+        self._holdings: dict[Place, Holding] = {}
+        self._failure: DragomanError | None = None
+        self._overflows = False
+        self._starts: Mapping[Any, int] = starts
+        self._handover = handover
+        self._ownership = ownership
+        with faults(group=self.group):
+            self.consumer = Consumer(dict(settings))
+            self.consumer.subscribe(
+                list(subscription.channels) if ownership is None else [ownership.topic],
+                on_assign=self._assigned,
+                on_revoke=self._revoked,
+                on_lost=self._lost,
+            )
+        self._errands = Errands()
+        self._thread = threading.Thread(target=self._poll, name="dragoman-kafka-consumer", daemon=True)
+        self._thread.start()
+
+    @property
+    def owns(self) -> bool:
+        """Whether partitions are ours."""
+        return bool(self._holdings)
+
+    async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
+        deadline = self._loop.time() + timeout
+        while True:
+            with self._changed:
+                taken = self._take(limit)
+                remaining = deadline - self._loop.time()
+                if taken or remaining <= 0:
+                    return taken
+                arrived = self._arrived = self._loop.create_future()
+            timer = self._loop.call_later(remaining, _finish, arrived)
+            try:
+                await arrived
+            finally:
+                timer.cancel()
+
+    def _take(self, limit: int) -> list[Message]:
+        if self.closed:
+            raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.", group=self.group)
+        taken: list[Message] = []
+        now = time.monotonic()
+        for place in [place for place, holding in self._holdings.items() if holding.queue]:
+            holding = self._holdings[place]
+            if holding.waits_until > now or holding.leaving:
+                continue
+            taken += holding.deliver(limit - len(taken))
+            # Whoever was served goes to the end, so that all have their turn.
+            self._holdings[place] = self._holdings.pop(place)
+            if len(taken) >= limit:
+                break
+        if taken:
+            self._changed.notify_all()
+        elif self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return taken
+
+    def _wake(self) -> None:
+        # The loop may be gone: then nobody waits.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        if self._arrived is not None:
+            _finish(self._arrived)
+
+    async def acknowledge(self, messages: Sequence[Message]) -> None:
+        kept = [message for message in messages if not self.lost(message)]
+        if kept:
+            kept = await self._errands.ask(lambda: self._commit(kept))
+        if len(kept) < len(messages):
+            raise revoked(next(message for message in messages if message not in kept), self.group)
+
+    def _commit(self, messages: list[Message]) -> list[Message]:
+        """Those that could be committed: the others have gone to another member meanwhile."""
+        kept = [message for message in messages if not self.lost(message)]
+        offsets = self.positions_after(kept)
+        if offsets:
+            try:
+                for answer in self.consumer.commit(offsets=offsets, asynchronous=False) or ():
+                    if answer.error is not None:
+                        raise KafkaException(answer.error)
+            except KafkaException as error:
+                fault = error.args[0]
+                failure = translated(fault, group=self.group)
+                # Partitions are being dealt out: soon we know whether these are still ours.
+                raise (NotYet(failure) if fault.code() in _UNSETTLED else failure) from error
+        self.finish(kept)
+        return kept
+
+    def positions_after(self, messages: Iterable[Message]) -> list[Any]:
+        """Per partition the offset to go on at; none where that is committed already."""
+        ends: dict[Place, int] = {}
+        for message in messages:
+            place = place_of(message)
+            ends[place] = max(ends.get(place, 0), (message.offset or 0) + 1)
+        holdings = self._holdings
+        return [
+            TopicPartition(*place, end)
+            for place, end in ends.items()
+            if place not in holdings or holdings[place].done < end
+        ]
+
+    def finish(self, messages: Iterable[Message]) -> None:
+        with self._changed:
+            for message in messages:
+                holding = self._holdings.get(place_of(message))
+                if holding is not None:
+                    holding.finish(message.offset or 0)
+            self._changed.notify_all()
+
+    async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
+        with self._changed:
+            late = next((message for message in messages if self.lost(message)), None)
+            offsets: dict[Place, list[int]] = {}
+            for message in messages:
+                if not self.lost(message):
+                    offsets.setdefault(place_of(message), []).append(message.offset or 0)
+            for place, some in offsets.items():
+                holding = self._holdings[place]
+                holding.give_back(some)
+                if delay > 0:
+                    holding.waits_until = time.monotonic() + delay
+        if late is not None:
+            raise revoked(late, self.group)
+
+    async def group_metadata(self) -> Any:
+        """What a transaction needs to acknowledge for this member, and for no other."""
+        return await self._errands.ask(self.consumer.consumer_group_metadata)
+
+    def lost(self, message: Message) -> bool:
+        holding = self._holdings.get((message.channel, message.partition))
+        return holding is None or (message.offset or 0) >= holding.cursor
+
+    async def extend(self) -> None:
+        """The polling thread keeps the membership alive."""
+
+    async def close(self) -> None:
+        if self.closed:
+            return
+        with self._changed:
+            self.closed = True
+            self._holdings.clear()
+            self._changed.notify_all()
+        self._tell()
+        await asyncio.to_thread(self._leave)
+
+    def _leave(self) -> None:
+        self._thread.join()
+        self._errands.end()
+        with contextlib.suppress(RuntimeError, KafkaException):
+            self.consumer.close()
+
+    def _poll(self) -> None:
+        while not self.closed:
+            try:
+                self._await_room()
+                self._errands.run()
+                with faults(group=self.group):
+                    # ``consume`` alone would wait until it has as many as it may bring.
+                    first = self.consumer.poll(self._tick())
+                    found = [] if first is None else [first, *self.consumer.consume(_BATCH, 0)]
+                if found:
+                    self._keep(found)
+                self._tend()
+            except DragomanError as error:
+                self._fail(error)
+            except Exception as error:
+                self._fail(BrokerError(f"Receiving from Kafka failed: {error!r}.", group=self.group))
+
+    def _tick(self) -> float:
+        with self._changed:
+            active = any(holding.busy or holding.queue for holding in self._holdings.values())
+        return _BUSY_TICK if active else _TICK
+
+    def _await_room(self) -> None:
+        with self._changed:
+            if self._overflows:
+                self._overflows = self._waiting() > ROOM // 2
+            elif self._waiting() >= ROOM:
+                self._overflows = not self._changed.wait_for(
+                    lambda: self.closed or self._waiting() <= ROOM // 2, _FULL_FOR
+                )
+
+    def _waiting(self) -> int:
+        return sum(len(holding.queue) for holding in self._holdings.values())
+
+    def _keep(self, found: list[Any]) -> None:
+        with self._changed:
+            holdings = self._holdings
+            for raw in found:
+                if raw.error() is not None:
+                    self._note(raw)
+                    continue
+                channel, partition, offset = raw.topic(), raw.partition(), raw.offset()
+                holding = holdings.get((channel, partition))
+                if holding is None or holding.leaving:
+                    continue
+                headers = raw.headers()
+                message = Message(
+                    channel,
+                    raw.value(),
+                    raw.key(),
+                    tuple((name, value or b"") for name, value in headers) if headers else (),
+                    partition,
+                    offset,
+                    raw.timestamp()[1],
+                )
+                holding.keep(message, offset)
+        self._wake()
+
+    def _note(self, raw: Any) -> None:
+        error = raw.error()
+        if error.code() not in _PASSING:
+            self._failure = translated(error, channel=raw.topic(), group=self.group)
+
+    def _fail(self, error: DragomanError) -> None:
+        with self._changed:
+            self._failure = error
+        self._wake()
+        time.sleep(_TICK)
+
+    def _tend(self) -> None:
+        """After each round: pause what has to wait, start again what has waited."""
+        now = time.monotonic()
+        with self._changed:
+            for place, holding in self._holdings.items():
+                stop = self._overflows or holding.waits_until > now
+                if stop and not holding.paused:
+                    self.consumer.pause([TopicPartition(*place)])
+                    holding.paused = True
+                elif holding.paused and not stop:
+                    self.consumer.resume([TopicPartition(*place)])
+                    # Where a pause goes on is the consumer's idea, and not always ours.
+                    with faults(channel=place[0], partition=place[1]):
+                        self.consumer.seek(TopicPartition(*place, holding.next))
+                    holding.paused = False
+                    self._wake()
+        if self._ownership is not None and self.owns:
+            self._take_over(self._ownership.new_places(self._holdings))
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        if self._ownership is None:
+            self._take_over([(one.topic, one.partition) for one in partitions])
+        else:
+            consumer.incremental_assign(partitions)
+            if partitions:
+                self._take_over(self._ownership.places())
+
+    def _take_over(self, places: Sequence[Place]) -> None:
+        """Go on where the group is; one that is nowhere yet starts where it was told to, and that is kept."""
+        if not places:
+            return
+        stored = self._stored(places)
+        new = [place for place in places if place not in stored]
+        positions = {place: stored.get(place, self._starts.get(place, 0)) for place in places}
+        with self._changed:
+            if self.closed:
+                return
+            for place, offset in positions.items():
+                self._holdings[place] = Holding.starting(offset)
+        self.consumer.incremental_assign([TopicPartition(*place, positions[place]) for place in places])
+        if new:
+            self.consumer.commit(offsets=[TopicPartition(*place, positions[place]) for place in new])
+
+    def _stored(self, places: Sequence[Place]) -> dict[Place, int]:
+        asked = [TopicPartition(*place) for place in places]
+        while not self.closed:
+            try:
+                answers = self.consumer.committed(asked, timeout=TIMEOUT)
+                return {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
+            except KafkaException as error:
+                self._fail(translated(error.args[0], group=self.group))
+        return {}
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        """Wait a little for what is in flight, then let go."""
+        places = self._concerned(partitions)
+        with self._changed:
+            for holding in (self._holdings[place] for place in places):
+                holding.leaving = True
+                holding.queue.clear()
+        deadline = time.monotonic() + self._handover
+        while self._busy(places) and time.monotonic() < deadline and not self.closed:
+            self._errands.run(_BUSY_TICK)
+        self._let_go(consumer, partitions, places)
+
+    def _lost(self, consumer: Any, partitions: list[Any]) -> None:
+        self._let_go(consumer, partitions, self._concerned(partitions))
+
+    def _concerned(self, partitions: list[Any]) -> list[Place]:
+        if self._ownership is not None:
+            return list(self._holdings) if partitions else []
+        return [place for one in partitions if (place := (one.topic, one.partition)) in self._holdings]
+
+    def _busy(self, places: list[Place]) -> bool:
+        holdings = self._holdings
+        return any(holdings[place].busy for place in places if place in holdings)
+
+    def _let_go(self, consumer: Any, partitions: list[Any], places: list[Place]) -> None:
+        with self._changed:
+            for place in places:
+                self._holdings.pop(place, None)
+        extra = [TopicPartition(*place) for place in places] if self._ownership is not None else []
+        consumer.incremental_unassign([*partitions, *extra])
+
+
+def place_of(message: Message) -> Place:
+    return message.channel, message.partition
+
+
+def _finish(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,79 @@
+"""How a member of a group is set up: its settings, and where a group without a position begins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dragoman.adapters.kafka.administration import Administration, Place
+from dragoman.adapters.kafka.configuration import subscription_settings
+from dragoman.core.broker import Subscription
+from dragoman.core.errors import ConfigurationError
+
+_DEFAULTS = {
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 2_000,
+    "queued.min.messages": 20_000,
+    "fetch.wait.max.ms": 100,
+    "fetch.error.backoff.ms": 100,
+    "fetch.queue.backoff.ms": 20,
+    "topic.metadata.refresh.interval.ms": 10_000,
+}
+_CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbeat.interval.ms")
+
+
+def consumer_settings(
+    settings: Mapping[str, Any], subscription: Subscription, owned: bool = False
+) -> dict[str, Any]:
+    chosen: dict[str, Any] = {
+        **_DEFAULTS,
+        "partition.assignment.strategy": "cooperative-sticky",
+        **settings,
+        **subscription_settings(subscription.options),
+        "group.id": subscription.group,
+        # We set positions; where retention has passed one, nothing that is left is skipped.
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": "read_committed",
+    }
+    if subscription.member:
+        chosen.setdefault("client.id", subscription.member)
+    if owned:
+        chosen.pop("group.remote.assignor", None)
+        chosen["group.protocol"] = "classic"
+    elif chosen.get("group.protocol") == "consumer":
+        for name in _CLASSIC_ONLY:
+            chosen.pop(name)
+    return chosen
+
+
+def starts(administration: Administration, subscription: Subscription) -> dict[Place, int]:
+    """Where a group begins in each partition that it has no position in. Raises ``ChannelNotFound``."""
+    places = [
+        (channel, partition)
+        for channel in subscription.channels
+        for partition in administration.partitions(channel)
+    ]
+    start = subscription.start
+    if start == "latest":
+        return administration.ends(places)
+    if isinstance(start, int):
+        return administration.at_time(places, start)
+    first = administration.earliest(places)
+    if isinstance(start, Mapping):
+        _check_partitions(start, places, subscription)
+        last = administration.ends(places)
+        return {place: min(max(start.get(place[1], 0), first[place]), last[place]) for place in places}
+    return first
+
+
+def _check_partitions(start: Mapping[int, int], places: list[Place], subscription: Subscription) -> None:
+    unknown = start.keys() - {partition for _, partition in places}
+    if unknown:
+        raise ConfigurationError(
+            f"There is no partition {min(unknown)} to start in.",
+            next=f"The highest is {max(partition for _, partition in places)}.",
+            channels=", ".join(subscription.channels),
+            group=subscription.group,
+        )
