@@ -87,6 +87,6 @@ def serve(
     if workers > 1:
         # A store that cannot be used is told once, not by each worker again and again.
         RegistryService.open(url).engine.close()
-        run_workers(options, bound, workers, log.value, log_level)
+        run_workers(serve_on, options, bound, workers, log.value, log_level)
     else:
         serve_on(options, bound)

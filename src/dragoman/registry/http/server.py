@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -44,6 +45,19 @@ class ServerOptions:
     limits: Limits = field(default_factory=Limits)
 
 
+class Listening(Protocol):
+    """Where a server listens, and with which certificate. Other services than the registry have it, too."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def certificate(self) -> str | None: ...
+    @property
+    def key(self) -> str | None: ...
+
+
 def check_exposure(options: ServerOptions) -> None:
     """Refuse to offer everything to everybody by accident."""
     guarded = options.credentials or options.jwt is not None
@@ -55,7 +69,7 @@ def check_exposure(options: ServerOptions) -> None:
         )
 
 
-def check_certificate(options: ServerOptions) -> None:
+def check_certificate(options: Listening) -> None:
     """Refuse a certificate that clients could never be shown."""
     if options.certificate is None:
         if options.key is not None:
@@ -96,7 +110,7 @@ class Server:
         host, port = self._socket.getsockname()[:2]
         scheme = "https" if options.certificate else "http"
         self.url = f"{scheme}://{host}:{port}"
-        self._server = _uvicorn(application(self.service, options), options)
+        self._server = server(application(self.service, options), options)
         self._thread = threading.Thread(target=self._run, name="registry-server", daemon=True)
 
     def __enter__(self) -> Server:
@@ -128,7 +142,7 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
     """Serve until a signal asks to stop; requests under way are finished first."""
     service = RegistryService.open(options.store, limits=options.limits)
     try:
-        _uvicorn(application(service, options), options).run([bound])
+        server(application(service, options), options).run([bound])
     finally:
         service.engine.close()
 
@@ -143,6 +157,10 @@ def listen(options: ServerOptions) -> socket.socket:
     """Take the port, or refuse to."""
     check_exposure(options)
     check_certificate(options)
+    return bind(options)
+
+
+def bind(options: Listening) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -159,7 +177,7 @@ def listen(options: ServerOptions) -> socket.socket:
     return bound
 
 
-class _Uvicorn(uvicorn.Server):
+class Uvicorn(uvicorn.Server):
     """Tells other threads when it is ready."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -185,7 +203,7 @@ class _Uvicorn(uvicorn.Server):
         self.ready.set()
 
 
-def _uvicorn(app: ASGIApp, options: ServerOptions) -> _Uvicorn:
+def server(app: ASGIApp, options: Listening) -> Uvicorn:
     config = uvicorn.Config(
         app,
         interface="asgi3",
@@ -200,4 +218,4 @@ def _uvicorn(app: ASGIApp, options: ServerOptions) -> _Uvicorn:
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,
     )
-    return _Uvicorn(config)
+    return Uvicorn(config)

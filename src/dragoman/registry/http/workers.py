@@ -7,13 +7,15 @@ import multiprocessing
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from types import FrameType
+from typing import TypeVar
 
 from dragoman.registry.http.logs import LogForm, set_up
-from dragoman.registry.http.server import ServerOptions, serve
+
+Options = TypeVar("Options")
 
 log = logging.getLogger("dragoman.registry")
 
@@ -22,14 +24,20 @@ _PATIENCE = 15
 
 
 def run_workers(
-    options: ServerOptions, bound: socket.socket, workers: int, form: LogForm, level: str
+    serve: Callable[[Options, socket.socket], None],
+    options: Options,
+    bound: socket.socket,
+    workers: int,
+    form: LogForm,
+    level: str,
 ) -> None:
-    """Serve until a signal asks to stop."""
+    """Call ``serve``, a function of a module, in each worker, until a signal asks to stop."""
     stop = threading.Event()
     context = multiprocessing.get_context("spawn")
 
     def start() -> BaseProcess:
-        process = context.Process(target=_work, args=(options, bound, form, level), name="registry-worker")
+        arguments = (serve, options, bound, form, level)
+        process = context.Process(target=_work, args=arguments, name="dragoman-worker")
         process.start()
         return process
 
@@ -49,7 +57,13 @@ def run_workers(
                 process.kill()
 
 
-def _work(options: ServerOptions, bound: socket.socket, form: LogForm, level: str) -> None:
+def _work(
+    serve: Callable[[Options, socket.socket], None],
+    options: Options,
+    bound: socket.socket,
+    form: LogForm,
+    level: str,
+) -> None:
     set_up(form, level)
     serve(options, bound)
 
