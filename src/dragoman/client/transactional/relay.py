@@ -23,7 +23,7 @@ log = logging.getLogger("dragoman.client")
 BATCH = 200
 BUSY_REST = 0.02
 IDLE_REST = 0.5
-LEASE = 10.0
+LEASE = 3.0
 STUCK_REST = 5.0
 """Seconds until a channel is tried again that does not take its messages."""
 
