@@ -21,6 +21,7 @@ from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers as names
 from dragoman.client.delivery import Route
 from dragoman.client.middleware.circuit_breaker import CircuitBreaker
+from dragoman.client.middleware.deduplicate import Deduplicate
 from dragoman.client.middleware.throttle import Throttle
 from dragoman.client.middleware.timeout import timeout
 from dragoman.client.outcome import DONE, again
@@ -238,6 +239,7 @@ async def test_keys_are_handled_side_by_side_and_each_in_order(
         lambda: Throttle(1, burst=0),
         lambda: CircuitBreaker(failures=0),
         lambda: CircuitBreaker(rest=0),
+        lambda: Deduplicate(0),
     ],
 )
 def test_limits_that_let_nothing_through_are_refused(make: Any) -> None:
@@ -249,3 +251,63 @@ class _nothing:
     def __enter__(self) -> None: ...
 
     def __exit__(self, *_: object) -> None: ...
+
+
+async def test_what_was_handled_is_dropped_when_it_comes_again(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    got: list[int] = []
+    once = Deduplicate()
+
+    @endpoint("loans", options=ONCE, middleware=[once])
+    async def on_request(request: LoanRequest) -> None:
+        got.append(request.request_id)
+        if request.request_id == 2 and got.count(2) == 1:
+            raise ValueError
+
+    async with Client(memory, registry, [on_request]) as client:
+        for number, id in ((1, "a"), (1, "a"), (2, "b"), (2, "b"), (3, "c")):
+            await client.publish(
+                "loans", LoanRequest(number, 1.0, 1), headers={names.MESSAGE_ID: id}, partition=0
+            )
+        await until(lambda: 3 in got)
+    assert got == [1, 2, 2, 3]
+    assert once.dropped == 1
+
+
+async def test_a_copy_waits_for_the_first_and_goes_if_that_one_fails() -> None:
+    once, clock = Deduplicate(by=lambda delivery: "same"), Clock()
+    go = asyncio.Event()
+    calls: list[int] = []
+
+    async def first_fails(delivery: Delivery) -> Outcome:
+        calls.append(len(calls))
+        await go.wait()
+        if calls == [0]:
+            raise OSError
+        return DONE
+
+    tasks = [asyncio.create_task(once(clock.delivery(), first_fails)) for _ in range(3)]
+    await until(lambda: calls)
+    await asyncio.sleep(0)
+    assert calls == [0]
+    go.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in results].count(OSError) == 1
+    assert calls == [0, 1]
+    assert once.dropped == 1
+
+
+async def test_only_so_many_are_remembered() -> None:
+    once, clock = Deduplicate(remember=2, by=lambda delivery: delivery.message.payload), Clock()
+    calls: list[bytes | None] = []
+
+    async def count(delivery: Delivery) -> Outcome:
+        calls.append(delivery.message.payload)
+        return DONE
+
+    for payload in (b"a", b"b", b"b", b"c", b"a"):
+        delivery = clock.delivery()
+        delivery.message = delivery.message._replace(payload=payload)
+        await once(delivery, count)
+    assert calls == [b"a", b"b", b"c", b"a"]
