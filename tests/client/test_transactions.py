@@ -40,6 +40,11 @@ class Receipt:
     balance: int
 
 
+@record
+class Refused(Exception):
+    call: int
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     database = SqliteDatabase(f"sqlite://{tmp_path / 'app.db'}")
@@ -94,6 +99,32 @@ async def test_a_request_that_comes_again_is_answered_again(
             )
             assert reply == Receipt(1, 5)
     assert balance(database) == 5
+
+
+async def test_a_declared_error_takes_the_work_back_and_is_told_the_same_way_again(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    calls: list[int] = []
+
+    @endpoint("transfers", raises=[Refused], options=ONCE)
+    def on_transfer(transfer: Transfer, tx: Transaction) -> Receipt:
+        calls.append(1)
+        tx.execute("UPDATE account SET balance = balance + ?", (transfer.amount,))
+        raise Refused(len(calls))
+
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        for _ in range(2):
+            with pytest.raises(Refused) as caught:
+                await client.request(
+                    "transfers",
+                    Transfer(1, 5),
+                    reply=Receipt,
+                    raises=[Refused],
+                    headers={headers.MESSAGE_ID: "t-1"},
+                )
+            assert caught.value.call == 1
+    assert balance(database) == 0
+    assert calls == [1]
 
 
 async def test_messages_are_told_apart_by_a_place_in_the_payload(

@@ -72,8 +72,7 @@ def _once(
     assert endpoint.transaction is not None
     database = given[endpoint.transaction.name]
     call = _bound(endpoint, endpoint.function, given)
-    handler = Once(call, database, endpoint.identity, answers, counters, executor).handler()
-    return handler if answers is None else _declaring(handler, answers)
+    return Once(call, database, endpoint.identity, answers, counters, executor).handler()
 
 
 def _streaming(call: Call, answers: Answers) -> Handler:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from dragoman.client.contracts import Bound
 from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
-from dragoman.client.headers import CORRELATION_ID, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO
+from dragoman.client.headers import CORRELATION_ID, EXPIRES_AT, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.transactional.brokered import gather
 from dragoman.core.broker import Broker
@@ -36,6 +37,7 @@ class Answers:
     """The errors that are answers."""
     correlation: Correlation | None
     counters: ChannelMetrics
+    expires_in: float | None = None
 
     async def reply(self, delivery: Delivery, value: Any, *more: tuple[str, bytes]) -> None:
         """Send one reply. ``more`` are headers beside the correlation."""
@@ -55,11 +57,23 @@ class Answers:
         self._correlated(delivery, value)
         return self.bound.encode(value)
 
-    async def resend(self, delivery: Delivery, frame: bytes) -> None:
-        """Send a reply that was encoded before, maybe for an earlier delivery of the same request."""
+    def encode_error(self, error: Exception) -> tuple[bytes, str]:
+        """The frame of a declared error, and the name it goes by."""
+        bound = next(self.raised[cls] for cls in type(error).__mro__ if cls in self.raised)
+        return bound.encode(error), describe(bound.cls).names.full
+
+    async def resend(self, delivery: Delivery, frame: bytes, raised: str | None = None) -> None:
+        """Send an answer that was encoded before, maybe for an earlier delivery of the same request."""
         target, private = self._target(delivery)
         if target is not None:
-            await self._send(delivery, target, private, frame, self._correlated(delivery, None))
+            pairs = self._correlated(delivery, None)
+            if raised is not None:
+                pairs = (*pairs, (RAISED, raised.encode()))
+            await self._send(delivery, target, private, frame, pairs)
+
+    def can_tell(self, delivery: Delivery) -> bool:
+        """Whether the requester waits at an address of its own, where errors may be sent."""
+        return self._target(delivery)[1]
 
     async def stream(self, delivery: Delivery, values: AsyncGenerator[Any, None]) -> None:
         """Send what an endpoint yields, numbered; behind the last one, the requester is told of the end."""
@@ -77,13 +91,9 @@ class Answers:
 
     async def error(self, delivery: Delivery, error: Exception) -> bool:
         """Send a declared error. ``False`` if there is nobody to be told: then it is a failure."""
-        target, private = self._target(delivery)
-        if target is None or not private:
+        if not self.can_tell(delivery):
             return False
-        bound = next(self.raised[cls] for cls in type(error).__mro__ if cls in self.raised)
-        name = describe(bound.cls).names.full.encode()
-        pairs = (*self._correlated(delivery, None), (RAISED, name))
-        await self._send(delivery, target, private, bound.encode(error), pairs)
+        await self.resend(delivery, *self.encode_error(error))
         return True
 
     def _target(self, delivery: Delivery) -> tuple[str | None, bool]:
@@ -114,6 +124,9 @@ class Answers:
         self, delivery: Delivery, target: str, private: bool, payload: bytes | None, pairs: Headers
     ) -> None:
         try:
+            if self.expires_in is not None:
+                expires = str(int((time.time() + self.expires_in) * 1000)).encode()
+                pairs = (*pairs, (EXPIRES_AT, expires))
             message = Message(target, payload, delivery.message.key, pairs)
             if not gather((message,)):
                 await self.broker.publish((message,))

@@ -24,6 +24,18 @@ KEPT = 30 * 24 * 3600.0
 """Seconds that it is remembered which messages were handled."""
 _TRIES = 10
 
+_FIND = "SELECT reply, raised FROM dragoman_handled WHERE consumer = ? AND message = ?"
+_INSERT = "INSERT INTO dragoman_handled (consumer, message, handled_at) VALUES (?, ?, ?)"
+_ANSWER = "UPDATE dragoman_handled SET reply = ?, raised = ? WHERE consumer = ? AND message = ?"
+
+
+class Answer(NamedTuple):
+    """What the requester is told; ``raised`` names the declared error that it is."""
+
+    frame: bytes | None = None
+    raised: str | None = None
+    repeated: bool = False
+
 
 class Once(NamedTuple):
     """How an endpoint with a transaction is called. ``call`` is plain: it runs in a thread."""
@@ -38,64 +50,74 @@ class Once(NamedTuple):
     def handler(self) -> Handler:
         async def invoke(delivery: Delivery) -> Outcome:
             identity = identity_of(delivery, self.place)
-            work = partial(contextvars.copy_context().run, self._repeat, delivery, identity)
-            repeated, frame = await asyncio.get_running_loop().run_in_executor(self.executor, work)
-            self.counters.repeated += repeated
-            if frame is not None and self.answers is not None:
+            work = partial(contextvars.copy_context().run, self._answer, delivery, identity)
+            answer = await asyncio.get_running_loop().run_in_executor(self.executor, work)
+            self.counters.repeated += answer.repeated
+            if answer.frame is not None and self.answers is not None:
                 # Sent after the commit; a crash in between sends it with the next delivery.
-                await self.answers.resend(delivery, frame)
+                await self.answers.resend(delivery, answer.frame, answer.raised)
             return DONE
 
         return invoke
 
-    def _repeat(self, delivery: Delivery, identity: str) -> tuple[bool, bytes | None]:
+    def _answer(self, delivery: Delivery, identity: str) -> Answer:
+        declared = () if self.answers is None else tuple(self.answers.raised)
+        try:
+            return self._repeat(delivery, identity, self._handle)
+        except declared as error:
+            if self.answers is None or not self.answers.can_tell(delivery):
+                raise
+            # Its work is taken back, but not its answer: whoever asks again is told the same.
+            told = Answer(*self.answers.encode_error(error))
+            return self._repeat(delivery, identity, lambda delivery, tx: told)
+
+    def _repeat(self, delivery: Delivery, identity: str, work: Callable[..., Answer]) -> Answer:
         """Again when another transaction was in the way: maybe one that handled this very message."""
         for left in reversed(range(_TRIES)):
             try:
-                return self._handle(delivery, identity)
+                return self._once(delivery, identity, work)
             except TransactionConflict:
                 if not left:
                     raise
             except UniqueViolation:
-                if not left or self._is_handled(delivery, identity) is None:
+                if not left or not self._is_handled(delivery, identity):
                     raise
         raise AssertionError("unreachable")
 
-    def _handle(self, delivery: Delivery, identity: str) -> tuple[bool, bytes | None]:
+    def _once(self, delivery: Delivery, identity: str, work: Callable[..., Answer]) -> Answer:
         consumer = delivery.route.group
         with self.database.transaction() as tx:
             found = _find(tx, consumer, identity)
             if found is not None:
-                return True, found[0]
+                return found
             # First, so that nobody else handles the message meanwhile.
-            tx.execute(
-                "INSERT INTO dragoman_handled (consumer, message, handled_at, reply) VALUES (?, ?, ?, ?)",
-                (consumer, identity, time.time(), None),
-            )
-            delivery.notes[TRANSACTION] = tx
-            try:
-                result = self.call(delivery)
-            finally:
-                del delivery.notes[TRANSACTION]
-            if result is None or self.answers is None:
-                return False, None
-            frame = self.answers.encode(delivery, result)
-            tx.execute(
-                "UPDATE dragoman_handled SET reply = ? WHERE consumer = ? AND message = ?",
-                (frame, consumer, identity),
-            )
-        return False, frame
+            tx.execute(_INSERT, (consumer, identity, time.time()))
+            answer = work(delivery, tx)
+            if answer.frame is not None:
+                tx.execute(_ANSWER, (answer.frame, answer.raised, consumer, identity))
+        return answer
 
-    def _is_handled(self, delivery: Delivery, identity: str) -> tuple[bytes | None] | None:
+    def _handle(self, delivery: Delivery, tx: Transaction) -> Answer:
+        delivery.notes[TRANSACTION] = tx
+        try:
+            result = self.call(delivery)
+        finally:
+            del delivery.notes[TRANSACTION]
+        if result is None or self.answers is None:
+            return Answer()
+        return Answer(self.answers.encode(delivery, result))
+
+    def _is_handled(self, delivery: Delivery, identity: str) -> bool:
         with self.database.transaction(write=False) as tx:
-            return _find(tx, delivery.route.group, identity)
+            return _find(tx, delivery.route.group, identity) is not None
 
 
-def _find(tx: Transaction, consumer: str, identity: str) -> tuple[bytes | None] | None:
-    rows = tx.execute(
-        "SELECT reply FROM dragoman_handled WHERE consumer = ? AND message = ?", (consumer, identity)
-    )
-    return (None if rows[0][0] is None else bytes(rows[0][0]),) if rows else None
+def _find(tx: Transaction, consumer: str, identity: str) -> Answer | None:
+    rows = tx.execute(_FIND, (consumer, identity))
+    if not rows:
+        return None
+    frame, raised = rows[0]
+    return Answer(None if frame is None else bytes(frame), raised, repeated=True)
 
 
 def forget_old(database: Database, now: float) -> None:

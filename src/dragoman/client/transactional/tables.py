@@ -31,7 +31,7 @@ TYPES: Mapping[str, Mapping[str, str]] = {
 }
 
 HANDLED = """CREATE TABLE IF NOT EXISTS dragoman_handled (
-    consumer {key} NOT NULL, message {key} NOT NULL, handled_at {real} NOT NULL, reply {bytes},
+    consumer {key} NOT NULL, message {key} NOT NULL, handled_at {real} NOT NULL, reply {bytes}, raised {text},
     PRIMARY KEY (consumer, message))"""
 OUTBOX = """CREATE TABLE IF NOT EXISTS dragoman_outbox (
     id {identity}, channel {key} NOT NULL, message_key {bytes}, payload {bytes}, headers {bytes} NOT NULL,
