@@ -13,6 +13,11 @@ class Mosquitto(Server):
     program = "mosquitto"
     package = "mosquitto"
 
+    def __init__(self, data: Path, **settings: str) -> None:
+        """``settings`` are mosquitto's own, beside or instead of ours."""
+        super().__init__(data)
+        self._given = settings
+
     @property
     def url(self) -> str:
         return f"mqtt://127.0.0.1:{self.port}"
@@ -31,6 +36,7 @@ class Mosquitto(Server):
         }
         if os.geteuid() == 0:
             settings["user"] = "root"
+        settings |= self._given
         self._settings.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
 
     def command(self) -> Sequence[str]:

@@ -101,7 +101,7 @@ def from_properties(payload: bytes, user: User) -> Content:
             key = _unpacked(value)
         elif name == MISSING:
             missing = True
-        elif name == TIME and value.lstrip("-").isdigit():
+        elif name == TIME and value.isascii() and value.isdigit():
             timestamp = int(value)
         elif name.startswith(BYTES):
             headers.append((name.removeprefix(BYTES), _unpacked(value)))

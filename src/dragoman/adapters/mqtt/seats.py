@@ -17,9 +17,9 @@ from dragoman.adapters.mqtt.control import Control
 from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.partitioning import check_company, check_durability
 
-BEAT = 4.0
+BEAT = 2.0
 """Seconds between two signs of life of a member."""
-SILENCE = 16.0
+SILENCE = 8.0
 """After so many seconds without one a member is taken for dead, if its will has not told so before."""
 TEMPORARY = 60
 """Seconds that a group which is not durable outlives a member that died."""
