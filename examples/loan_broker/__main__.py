@@ -1,8 +1,14 @@
-"""The whole system in one process: ``python -m loan_broker`` in the folder ``examples``."""
+"""The whole system in one process, each endpoint a client of its own, obeying the model.
+
+``python -m loan_broker`` in the folder ``examples``.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from dragoman import Client
 
@@ -15,11 +21,24 @@ from .loan_broker import LoanBroker
 from .loan_statistics import LoanStatistics
 from .records import LoanRequestDto
 
+MODEL = Path(__file__).parents[1] / "models" / "loan-broker.mdsl"
 ENDPOINTS = (LoanBroker, CreditBureau, Bank1, Bank2, Bank3, LoanStatistics)
 
 
+@asynccontextmanager
+async def running(broker: str, registry: str) -> AsyncIterator[Client]:
+    """All endpoints at work; gives the customer's client."""
+    async with AsyncExitStack() as stack:
+        customer = Client(broker, registry, model=MODEL, as_="Customer")
+        await stack.enter_async_context(customer)
+        for each in ENDPOINTS:
+            client = Client(customer.broker, customer.registry, [each], model=MODEL, as_=each.__name__)
+            await stack.enter_async_context(client)
+        yield customer
+
+
 async def main() -> None:
-    async with Client(broker="memory://loans", registry="memory://", controllers=ENDPOINTS) as client:
+    async with running("memory://loans", "memory://") as client:
         for number, security_number in enumerate((4711, 4742), 1):
             wish = LoanRequestDto(security_number, amount=10_000.0, termInMonths=24, requestId=number)
             reply = await Customer().ask_loan_request(client, wish)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dragoman.core.channel import Channel
     from dragoman.core.errors import DragomanError
     from dragoman.core.message import Message, Position
-    from dragoman.language.running.client import ModelClient
     from dragoman.schema.naming import Naming
     from dragoman.schema.records import named, record
 
@@ -37,7 +36,6 @@ _HOMES = {
     "Message": "core.message",
     "Metadata": "client.markers",
     "Middleware": "client.outcome",
-    "ModelClient": "language.running.client",
     "Naming": "schema.naming",
     "Outcome": "client.outcome",
     "Payload": "client.markers",
@@ -64,7 +62,6 @@ __all__ = [
     "Message",
     "Metadata",
     "Middleware",
-    "ModelClient",
     "Naming",
     "Outcome",
     "Payload",

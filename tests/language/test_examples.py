@@ -10,7 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from dragoman import Client
 from dragoman.cli.model import app
 from dragoman.language.formatter import format_text
 from dragoman.language.generators.code import package, stale
@@ -59,28 +58,22 @@ def loans(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 async def test_a_creditworthy_customer_gets_the_best_rate_of_all_banks(loans: ModuleType) -> None:
     wish = loans.LoanRequestDto(4742, amount=10_000.0, termInMonths=24, requestId=7)
-    async with Client(broker="memory://example", registry="memory://", controllers=loans.ENDPOINTS) as client:
+    async with loans.running("memory://example", "memory://") as client:
         reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
     assert (reply.quoteId, reply.interestRate, reply.requestId) == (1007, 2.1, 7)
+
+
+async def test_the_selective_bank_says_nothing_to_others(
+    loans: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 2.0)
+    wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=8)
+    async with loans.running("memory://selective", "memory://") as client:
+        reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
+    assert reply.quoteId != 1008
+    assert reply.interestRate > 2.1
 
 
 def _reply() -> type:
     found: type = import_module("loan_broker.records").LoanReplyDto
     return found
-
-
-async def test_the_selective_bank_says_nothing_to_others(loans: ModuleType) -> None:
-    bank = import_module("loan_broker.bank1")
-    handled = []
-
-    class Arrived:
-        def __init__(self, score: int) -> None:
-            self.value = type("Wish", (), {"creditScore": score})
-
-    async def handle(delivery: Arrived) -> str:
-        handled.append(delivery.value.creditScore)
-        return "handled"
-
-    assert (await bank.creditworthy(Arrived(80), handle)).acknowledge
-    assert await bank.creditworthy(Arrived(81), handle) == "handled"
-    assert handled == [81]

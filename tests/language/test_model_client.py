@@ -13,7 +13,6 @@ from dragoman.client.history import messages_of
 from dragoman.core.errors import ConfigurationError, NotFound, StartupError
 from dragoman.core.message import Message
 from dragoman.language.model import load_model
-from dragoman.language.running.client import ModelClient
 from dragoman.language.running.role import Role
 from dragoman.schema.markers import Double, Int
 
@@ -64,8 +63,8 @@ async def test_only_messages_that_meet_the_condition_are_handled(model: Path) ->
         handled.put_nowait(order)
 
     broker, registry = "memory://obedient", "memory://"
-    async with ModelClient(model, "Store", broker, registry, [store]) as client:
-        async with ModelClient(model, "Web", client.broker, client.registry) as web:
+    async with Client(broker, registry, [store], model=model, as_="Store") as client:
+        async with Client(client.broker, client.registry, model=model, as_="Web") as web:
             for total in (50.0, 99.9, 100.0):
                 await web.publish("shops.7.orders", Order(1, total))
         assert (await asyncio.wait_for(handled.get(), 60)).total == 100.0
@@ -87,7 +86,7 @@ async def test_code_that_disagrees_fails_at_start_up_with_its_place(model: Path)
         async def on_other(self, order: Order) -> None: ...
 
     with pytest.raises(StartupError) as raised:
-        async with ModelClient(model, "Store", "memory://no", "memory://", [Store]):
+        async with Client("memory://no", "memory://", [Store], model=model, as_="Store"):
             pass
     told = str(raised.value)
     assert "Wrong is not the payload of the model" in told and f"{model}:5" in told
@@ -96,7 +95,7 @@ async def test_code_that_disagrees_fails_at_start_up_with_its_place(model: Path)
 
 async def test_a_message_that_nothing_handles_is_told(model: Path) -> None:
     with pytest.raises(StartupError, match="Store receives 'PlaceOrder', and nothing handles it"):
-        async with ModelClient(model, "Store", "memory://no", "memory://"):
+        async with Client("memory://no", "memory://", model=model, as_="Store"):
             pass
 
 
@@ -105,12 +104,12 @@ async def test_an_endpoint_that_should_reply_must(model: Path) -> None:
     async def silent(question: Answer) -> None: ...
 
     with pytest.raises(StartupError, match="it returns nothing, the model wants 'Tell'"):
-        async with ModelClient(model, "Oracle", "memory://no", "memory://", [silent]):
+        async with Client("memory://no", "memory://", [silent], model=model, as_="Oracle"):
             pass
 
 
 async def test_nothing_is_sent_where_the_model_does_not_let(model: Path) -> None:
-    async with ModelClient(model, "Web", "memory://web", "memory://") as web:
+    async with Client("memory://web", "memory://", model=model, as_="Web") as web:
         with pytest.raises(ConfigurationError, match="Web does not send to 'secrets'"):
             await web.publish("secrets", Order(1, 1.0))
 
@@ -120,8 +119,8 @@ async def test_requests_are_answered_between_two_endpoints_of_a_model(model: Pat
     async def oracle(question: Answer) -> Answer:
         return Answer(question.id + 1)
 
-    async with ModelClient(model, "Oracle", "memory://ask", "memory://", [oracle]) as provider:
-        async with ModelClient(model, "Web", provider.broker, provider.registry) as web:
+    async with Client("memory://ask", "memory://", [oracle], model=model, as_="Oracle") as provider:
+        async with Client(provider.broker, provider.registry, model=model, as_="Web") as web:
             assert (await web.request("ask", Answer(41), reply=Answer, timeout=60.0)).id == 42
         assert isinstance(provider, Client)
 
@@ -148,4 +147,4 @@ def test_conditions_look_into_payload_and_headers(model: Path, condition: str, w
 
 def test_an_unknown_endpoint_is_told(model: Path) -> None:
     with pytest.raises(NotFound, match="It has: Web, Store, Oracle"):
-        ModelClient(model, "Nobody")
+        Client(model=model, as_="Nobody")

@@ -140,7 +140,15 @@ class Assembly:
         if endpoint.reply is not None:
             bound = await bind(endpoint.reply_contract_channel, endpoint.reply)
         raised = {cls: await bind(endpoint.error_contract_channel(cls), cls) for cls in endpoint.raises}
-        return Answers(self.broker, endpoint.reply_to, bound, raised, endpoint.correlation, counters)
+        return Answers(
+            self.broker,
+            endpoint.reply_to,
+            bound,
+            raised,
+            endpoint.correlation,
+            counters,
+            endpoint.reply_expires_in,
+        )
 
     def _failures(self, endpoint: Endpoint) -> Failures:
         """For messages that reach no endpoint: as the channel's first endpoint in the group wants it."""

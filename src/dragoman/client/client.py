@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -29,6 +30,7 @@ from dragoman.client.pausing import Pauses
 from dragoman.client.poll import Poll, Source
 from dragoman.client.producer import Producer, require_record
 from dragoman.client.requests import Question, Requester
+from dragoman.client.role import Role, Sending, open_role
 from dragoman.client.sequence.parts import PART
 from dragoman.client.startup import Checks
 from dragoman.client.tracing import Tracing
@@ -37,7 +39,7 @@ from dragoman.client.transactional.storage import Storage
 from dragoman.core.broker import Broker, Lag
 from dragoman.core.channel import Channel
 from dragoman.core.database import Database
-from dragoman.core.errors import ClientError, DragomanError
+from dragoman.core.errors import ClientError, ConfigurationError, DragomanError
 from dragoman.core.message import Position
 from dragoman.core.registry import Registry
 
@@ -68,7 +70,10 @@ class Client:
         database: str | Database | None = None,
         options: ClientOptions | None = None,
         middleware: Sequence[Middleware] = (),
+        model: str | Path | None = None,
+        as_: str | None = None,
     ) -> None:
+        self.role = open_role(model, as_)
         self._database = database
         self.options = options or ClientOptions()
         self.metrics = Metrics()
@@ -95,7 +100,8 @@ class Client:
         if self._running is not None:
             raise ClientError("The client is running already.", code="client.running")
         async with AsyncExitStack() as stack:
-            broker, made = open_broker(self._broker)
+            named = self.role.broker() if self.role is not None else None
+            broker, made = open_broker(self._broker or named)
             if made:
                 stack.push_async_callback(broker.close)
                 await broker.connect()
@@ -333,7 +339,7 @@ class _Running:
     async def start(self, given: Sequence[object], middleware: tuple[Middleware, ...]) -> None:
         if self.storage is not None:
             await self.storage.start()
-        await self._attach(given, middleware, self._client.options)
+        await self._attach(given, middleware, self._client.options, all_there_is=True)
 
     async def open_poll(self, given: object) -> Sequence[Consumer]:
         """One message at a time: the others are for the other members of the group."""
@@ -355,7 +361,12 @@ class _Running:
         self.ended.set()
 
     async def _attach(
-        self, given: Sequence[object], middleware: tuple[Middleware, ...], options: ClientOptions
+        self,
+        given: Sequence[object],
+        middleware: tuple[Middleware, ...],
+        options: ClientOptions,
+        *,
+        all_there_is: bool = False,
     ) -> list[Consumer]:
         """Check endpoints, join their groups, and begin to handle messages."""
         client = self._client
@@ -366,6 +377,8 @@ class _Running:
                 controllers.append(bind(each, options))
             except DragomanError as error:
                 checks.problem(getattr(each, "__qualname__", type(each).__qualname__), error)
+        if client.role is not None:
+            controllers = self._directed(client.role, controllers, checks, all_there_is)
         await checks.all(controllers)
         checks.finish()
         assembly = Assembly(
@@ -391,6 +404,17 @@ class _Running:
         for consumer in consumers:
             consumer.start()
         return consumers
+
+    def _directed(
+        self, role: Role, controllers: Sequence[Controller], checks: Checks, all_there_is: bool
+    ) -> list[Controller]:
+        """The controllers as the model wants them, and every way in which they are not."""
+        endpoints = [endpoint for each in controllers for endpoint in each.endpoints]
+        said = [*role.disagreements(endpoints, self.broker.capabilities)]
+        said += role.unhandled(endpoints) if all_there_is else ()
+        for each in said:
+            checks.problem("model", ConfigurationError(each, code="client.model"))
+        return [replace(each, endpoints=tuple(map(role.directed, each.endpoints))) for each in controllers]
 
     async def _filled(self, controller: Controller) -> list[Any]:
         """Give the controller and its endpoints what they wish for."""
@@ -436,10 +460,12 @@ class _Running:
         if found is not None:
             return found
         client = self._client
+        sending = Sending() if client.role is None else client.role.sending(channel)
         if client.options.auto_register_channels:
             await self.broker.create(Channel(channel, client.options.partitions))
         bound = await self._contracts.bind(channel, cls)
-        made: Producer[T] = Producer(channel, bound, self.broker, self._contracts, client.metrics.of(channel))
+        counters = client.metrics.of(channel)
+        made: Producer[T] = Producer(channel, bound, self.broker, self._contracts, counters, sending)
         self.producers[channel, cls] = made
         return made
 

@@ -60,6 +60,8 @@ class Endpoint:
     """What tells its messages apart, beside their ids and positions."""
     transactional: bool = False
     """What it publishes, its reply and the acknowledgement are one transaction of the broker."""
+    reply_expires_in: float | None = None
+    """Seconds after which its reply is of no use any more."""
 
     @property
     def payload(self) -> Parameter:

@@ -11,6 +11,7 @@ from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.role import Sending
 from dragoman.client.sequence.parts import PART, cut
 from dragoman.client.transactional.brokered import GATHERED, gather
 from dragoman.core.broker import Broker
@@ -34,15 +35,24 @@ class Producer(Generic[T]):
         "_contracts",
         "_counters",
         "_encode",
+        "_expires_in",
+        "_in_parts",
         "_key_encoders",
         "_loop",
         "channel",
     )
 
     def __init__(
-        self, channel: str, bound: Bound, broker: Broker, contracts: Contracts, counters: ChannelMetrics
+        self,
+        channel: str,
+        bound: Bound,
+        broker: Broker,
+        contracts: Contracts,
+        counters: ChannelMetrics,
+        sending: Sending = Sending(),
     ) -> None:
         self.channel = channel
+        self._expires_in, self._in_parts = sending
         self._bound = bound
         self._encode = bound.encode
         self._broker = broker
@@ -76,10 +86,9 @@ class Producer(Generic[T]):
         """
         if delay > 0:
             self._check_delay()
-        pairs = headers_of(headers) if headers else ()
-        if expires_in is not None:
-            expires = str(int((time.time() + expires_in) * 1000)).encode()
-            pairs = with_headers(pairs, (EXPIRES_AT, expires))
+        if self._in_parts and value is not None:
+            return (await self.publish_in_parts(value, key=key, headers=headers))[-1]
+        pairs = self._expiring(headers_of(headers) if headers else (), expires_in)
         if GATHERED.get() is not None:
             gather((await self._message(value, key, pairs, partition),))
             self._counters.published += 1
@@ -119,7 +128,7 @@ class Producer(Generic[T]):
         """Publish in order and in one go. All values are encoded first: a bad one stops all of them."""
         if delay > 0:
             self._check_delay()
-        channel, encode, pairs = self.channel, self._encode, headers_of(headers)
+        channel, encode, pairs = self.channel, self._encode, self._expiring(headers_of(headers), None)
         if key is None:
             messages = [Message(channel, encode(value), None, pairs, partition) for value in values]
         else:
@@ -148,7 +157,8 @@ class Producer(Generic[T]):
         if type(key) not in self._key_encoders:
             await self._learn_key(type(key))
         raw_key = self._key_encoders[type(key)](key)
-        whole = Message(self.channel, self._encode(value), raw_key, headers_of(headers))
+        pairs = self._expiring(headers_of(headers), None)
+        whole = Message(self.channel, self._encode(value), raw_key, pairs)
         parts = cut(whole, part_size)
         positions = [await self._broker.publish((part,)) for part in parts]
         self._counters.published += 1
@@ -161,6 +171,12 @@ class Producer(Generic[T]):
     def publish_many_blocking(self, values: Iterable[T], **more: Any) -> Sequence[Position | None]:
         """The same as ``publish_many``, from a thread."""
         return in_thread(self._loop, self.publish_many(values, **more))
+
+    def _expiring(self, pairs: Headers, seconds: float | None) -> Headers:
+        seconds = self._expires_in if seconds is None else seconds
+        if seconds is None:
+            return pairs
+        return with_headers(pairs, (EXPIRES_AT, str(int((time.time() + seconds) * 1000)).encode()))
 
     def _check_delay(self) -> None:
         if not self._broker.capabilities.delayed_delivery:

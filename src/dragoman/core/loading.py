@@ -17,6 +17,7 @@ from dragoman.core.errors import ConfigurationError, ExtraMissing
 BROKERS = "dragoman.brokers"
 DATABASES = "dragoman.databases"
 FORMATS = "dragoman.formats"
+MODELS = "dragoman.models"
 
 _SECRET = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
 

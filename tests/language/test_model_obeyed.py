@@ -1,0 +1,237 @@
+"""What a model says about letters, guarantees, groups, replies and sequences holds at run time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+from dragoman import Client, EndpointOptions, Headers, RetryOptions, endpoint, record
+from dragoman.client.controller import bind
+from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
+from dragoman.client.options import ClientOptions
+from dragoman.core.errors import ConfigurationError, StartupError
+from dragoman.language.running.role import open_role
+from dragoman.schema.markers import Int
+
+PATIENCE = 60.0
+
+TEXT = """API description Shop
+data type Order { "id": ID<int> }
+data type Answer { "id": ID<int> }
+channel Orders of type POINT_TO_POINT delivery guarantee AT_LEAST_ONCE
+  dead letters to Dead invalid messages to Invalid on path "orders"
+  accepts message PlaceOrder expecting payload Order
+channel Once delivery guarantee AT_MOST_ONCE on path "once"
+  accepts message OnceOrder expecting payload Order
+channel Exactly delivery guarantee EXACTLY_ONCE on path "exactly"
+  accepts message ExactOrder expecting payload Order
+channel Large on path "large"
+  accepts message LargeOrder expecting payload Order where SEQUENCE_ID is "$message.header#/sequence-id"
+channel Questions request message Ask on path "ask/${shop}" with shop: int expecting payload Order
+  reply message Tell on path "tell/${shop}" with shop: int delivering payload Answer
+    where CORRELATION_ID is "$message.payload#/id", MESSAGE_EXPIRES in 30s
+channel News of type PUBLISH_SUBSCRIBE on path "news"
+  produces message Happened delivering payload Order
+channel Dead of type DEAD_LETTER on path "the/dead" produces message Buried delivering payload Order
+channel Invalid of type INVALID_MESSAGE on path "the/invalid" produces message Unread delivering payload Order
+message broker Rabbit exposes Shop at location "amqp://shop.example:5672" via protocol AMQP
+message endpoint Web uses from Rabbit: Orders, Once, Exactly, Large, Questions
+message endpoint Store provides channels: Orders
+message endpoint Second provides channels: Orders
+message endpoint Taker provides channels: Once
+message endpoint Exact provides channels: Exactly
+message endpoint Big provides channels: Large
+message endpoint Oracle of type IDEMPOTENT_RECEIVER provides channels: Questions
+message endpoint Reader of type DURABLE_SUBSCRIBER uses channels: News
+message endpoint Polls of type POLLING_CONSUMER uses channels: News
+message endpoint Undertaker uses channels: Dead, Invalid
+"""
+
+
+@record
+class Order:
+    id: Int
+
+
+@record
+class Answer:
+    id: Int
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.mdsl"
+    file.write_text(TEXT)
+    return file
+
+
+def directed(model: Path, name: str, function: Any) -> Any:
+    [found] = bind(function, ClientOptions()).endpoints
+    return open_role(model, name).directed(found)
+
+
+async def test_dead_letters_go_where_the_model_says_and_can_be_taken_there(model: Path) -> None:
+    seen: asyncio.Queue[tuple[bytes, dict[str, bytes]]] = asyncio.Queue()
+
+    @endpoint("orders", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    async def store(order: Order) -> None:
+        raise RuntimeError("no")
+
+    @endpoint("the.dead")
+    async def bury(letter: bytes, headers: Annotated[dict[str, bytes], Headers]) -> None:
+        seen.put_nowait((letter, headers))
+
+    @endpoint("the.invalid")
+    async def unread(letter: bytes, headers: Annotated[dict[str, bytes], Headers]) -> None:
+        seen.put_nowait((letter, headers))
+
+    async with (
+        Client("memory://letters", "memory://", [store], model=model, as_="Store") as client,
+        Client(client.broker, client.registry, [bury, unread], model=model, as_="Undertaker"),
+        Client(client.broker, client.registry, model=model, as_="Web") as web,
+    ):
+        await web.publish("orders", Order(7))
+        letter, headers = await asyncio.wait_for(seen.get(), PATIENCE)
+        assert headers["dragoman-original-channel"] == b"orders"
+        await client.broker.publish([_raw("orders", b"no frame")])
+        letter, headers = await asyncio.wait_for(seen.get(), PATIENCE)
+        assert letter == b"no frame"
+
+
+def _raw(channel: str, payload: bytes) -> Any:
+    from dragoman import Message
+
+    return Message(channel, payload)
+
+
+async def test_who_receives_from_point_to_point_shares_whatever_groups_the_code_has(model: Path) -> None:
+    handled: list[int] = []
+    done = asyncio.Event()
+
+    def take(order: Order) -> None:
+        handled.append(order.id)
+        if len(handled) >= 20:
+            done.set()
+
+    @endpoint("orders", group="one")
+    async def first(order: Order) -> None:
+        take(order)
+
+    @endpoint("orders", group="two")
+    async def second(order: Order) -> None:
+        take(order)
+
+    async with (
+        Client("memory://shared", "memory://", [first], model=model, as_="Store") as client,
+        Client(client.broker, client.registry, [second], model=model, as_="Second"),
+        Client(client.broker, client.registry, model=model, as_="Web") as web,
+    ):
+        for number in range(20):
+            await web.publish("orders", Order(number), key=str(number))
+        await asyncio.wait_for(done.wait(), PATIENCE)
+    assert sorted(handled) == list(range(20))
+
+
+async def test_replies_go_to_the_models_path_correlated_and_with_an_expiry(model: Path) -> None:
+    @endpoint("ask.7")
+    async def oracle(question: Order) -> Answer:
+        return Answer(question.id)
+
+    found = directed(model, "Oracle", oracle)
+    assert found.reply_to == "tell.7"
+    assert str(found.correlation) == "$message.payload#/id"
+    assert found.reply_expires_in == 30.0
+    assert [type(each).__name__ for each in found.middleware] == ["Deduplicate"]
+    told: asyncio.Queue[dict[str, bytes]] = asyncio.Queue()
+
+    @endpoint("tell.7", group="listener")
+    async def listen(answer: Answer, headers: Annotated[dict[str, bytes], Headers]) -> None:
+        told.put_nowait(headers)
+
+    async with (
+        Client("memory://replies", "memory://", [oracle], model=model, as_="Oracle") as client,
+        Client(client.broker, client.registry, [listen]) as plain,
+        Client(client.broker, client.registry, model=model, as_="Web") as web,
+    ):
+        await plain.publish("ask.7", Order(5))
+        headers = await asyncio.wait_for(told.get(), PATIENCE)
+        assert headers["correlation-id"] == b"5"
+        assert EXPIRES_AT in headers
+        assert (await web.request("ask.7", Order(6), reply=Answer, timeout=PATIENCE)).id == 6
+
+
+async def test_a_reply_elsewhere_disagrees(model: Path) -> None:
+    @endpoint("ask.7", reply_to="tell.8")
+    async def oracle(question: Order) -> Answer:
+        return Answer(question.id)
+
+    with pytest.raises(StartupError, match=r"replies to 'tell.8', the model says 'tell.7'"):
+        async with Client("memory://no", "memory://", [oracle], model=model, as_="Oracle"):
+            pass
+
+
+def test_at_most_once_is_one_attempt_and_one_delivery(model: Path) -> None:
+    @endpoint("once")
+    async def taker(order: Order) -> None: ...
+
+    options = directed(model, "Taker", taker).options
+    assert (options.deliveries, options.retry.attempts, options.later) == (1, 1, None)
+
+
+async def test_exactly_once_needs_an_endpoint_that_can(model: Path) -> None:
+    @endpoint("exactly")
+    async def exact(order: Order) -> None: ...
+
+    with pytest.raises(StartupError, match="the model wants EXACTLY_ONCE") as caught:
+        async with Client("memory://no", "memory://", [exact], model=model, as_="Exact"):
+            pass
+    assert f"{model}:9" in str(caught.value)
+
+
+async def test_what_the_model_has_as_a_sequence_is_sent_as_one(model: Path) -> None:
+    seen: asyncio.Queue[tuple[int, dict[str, bytes]]] = asyncio.Queue()
+
+    @endpoint("large")
+    async def big(order: Order, headers: Annotated[dict[str, bytes], Headers]) -> None:
+        seen.put_nowait((order.id, headers))
+
+    async with (
+        Client("memory://large", "memory://", [big], model=model, as_="Big") as client,
+        Client(client.broker, client.registry, model=model, as_="Web") as web,
+    ):
+        await web.publish("large", Order(3))
+        number, _ = await asyncio.wait_for(seen.get(), PATIENCE)
+        assert number == 3
+        log = client.broker.log()
+        names = []
+        for partition, (start, end) in log.partitions("large").items():
+            if end > start:
+                names.append(SEQUENCE_ID.encode() in bytes(log.read("large", partition, start, end).headers))
+        assert names == [True]
+
+
+def test_subscriptions_are_durable_where_the_model_says(model: Path) -> None:
+    @endpoint("news", durable=False)
+    async def reader(order: Order) -> None: ...
+
+    assert directed(model, "Reader", reader).options.durable is True
+
+
+async def test_a_polling_consumer_needs_no_handler(model: Path) -> None:
+    async with Client("memory://polls", "memory://", model=model, as_="Polls") as client:
+        with pytest.raises(ConfigurationError, match="does not send to 'news'"):
+            await client.publish("news", Order(1))
+
+
+def test_the_broker_is_where_the_model_says_it_is(model: Path) -> None:
+    assert open_role(model, "Web").broker() == "rabbitmq://shop.example:5672"
+
+
+def test_a_model_and_a_name_belong_together(model: Path) -> None:
+    with pytest.raises(ConfigurationError, match="Give both"):
+        Client(model=model)
+    with pytest.raises(ConfigurationError, match="Give both"):
+        Client(as_="Web")
