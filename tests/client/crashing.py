@@ -1,8 +1,9 @@
 """A program that handles orders and, if told so, dies without warning at one point of its work.
 
-    python crashing.py FOLDER POINT
+    python crashing.py FOLDER POINT URL PREFIX
 
-It leaves a line in FOLDER/effects for each order it handles, and ends when nothing is left to do.
+The channels are PREFIX.orders and so on, on the broker of the URL. It leaves a line in FOLDER/effects for
+each order it handles, and ends when nothing is left to do.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import Client, EndpointOptions, RetryOptions, endpoint, record
-from dragoman.adapters.embedded import EmbeddedBroker
-from dragoman.core.broker import Subscription
+from dragoman.core.broker import Broker, Subscription
+from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message, Position
 
-FOLDER, POINT = Path(sys.argv[1]), sys.argv[2]
+FOLDER, POINT, URL, PREFIX = Path(sys.argv[1]), *sys.argv[2:5]
 POISON = 7
 
 
@@ -39,28 +40,40 @@ def reached(point: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class FatalBroker(EmbeddedBroker):
-    async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
-        channel = messages[0].channel
+def fatal(broker: Any) -> Broker:
+    """The same broker, with points before and after what it is asked to do."""
+    publish, subscribe = broker.publish, broker.subscribe
+
+    async def fatal_publish(messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
+        channel = messages[0].channel.removeprefix(f"{PREFIX}.")
         reached(f"before {channel}")
-        positions = await super().publish(messages, delay)
+        positions: Sequence[Position | None] = await publish(messages, delay)
         reached(f"after {channel}")
         return positions
 
-    async def subscribe(self, subscription: Subscription) -> Any:
-        receiver = await super().subscribe(subscription)
+    async def fatal_subscribe(subscription: Subscription) -> Any:
+        receiver = await subscribe(subscription)
         acknowledge = receiver.acknowledge
 
-        async def fatal(messages: Sequence[Message]) -> None:
+        async def fatal_acknowledge(messages: Sequence[Message]) -> None:
             reached("before acknowledge")
             await acknowledge(messages)
             reached("after acknowledge")
 
-        receiver.acknowledge = fatal  # type: ignore[method-assign]
+        receiver.acknowledge = fatal_acknowledge
         return receiver
 
+    broker.publish, broker.subscribe = fatal_publish, fatal_subscribe
+    made: Broker = broker
+    return made
 
-@endpoint("orders", reply_to="receipts", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+
+@endpoint(
+    f"{PREFIX}.orders",
+    group=PREFIX,
+    reply_to=f"{PREFIX}.receipts",
+    options=EndpointOptions(retry=RetryOptions(attempts=1)),
+)
 async def on_order(order: Order) -> Receipt:
     reached("before handling")
     if order.number == POISON:
@@ -72,11 +85,11 @@ async def on_order(order: Order) -> Receipt:
 
 
 async def main() -> None:
-    broker = FatalBroker(f"embedded://{FOLDER / 'broker'}")
+    broker = fatal(load(BROKERS, scheme_of(URL))(URL))
     await broker.connect()
     async with Client(broker, f"sqlite://{FOLDER / 'registry.db'}", [on_order]):
-        while any(lag.behind for lag in await broker.lag("orders", "default")):
-            await asyncio.sleep(0.01)
+        while any(lag.behind for lag in await broker.lag(f"{PREFIX}.orders", PREFIX)):
+            await asyncio.sleep(0.02)
     await broker.close()
 
 
