@@ -16,12 +16,14 @@ from dragoman.topology.topic import Role, Topic
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A topic as an admin is asked for it. ``id`` is what the endpoint will be announced as."""
+    """A topic as an admin is asked for it. ``id`` is what the endpoint will be announced as, ``framework`` the
+    program that asks."""
 
     topic: Topic
     role: Role
     settings: Settings
     id: str = ""
+    framework: str = ""
 
     def setting(self, name: str) -> str:
         return self.settings[name].value

@@ -20,7 +20,7 @@ class Flag(IntFlag):
     LAST = 4
 
 
-_ALL = Flag.FIRST | Flag.PART | Flag.LAST
+_ALL = int(Flag.FIRST | Flag.PART | Flag.LAST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Groups:
 
         A group that took too long is given up here.
         """
-        if flags & ~_ALL or not flags:
+        if not 0 < flags <= _ALL:
             raise self._error(
                 f"{flags} is no combination of FIRST, PART and LAST.", "flags", "Use the values of Flag."
             )

@@ -324,8 +324,6 @@ class Topology:
                     continue
                 await self._swap(slot, handler)
                 break
-            else:
-                failed = failed or not candidates
             if not any(each.score.points > 0 for each in candidates) or (failed and slot.handler is None):
                 await self._unserved(slot, candidates, failed)
             if failed:
@@ -343,6 +341,8 @@ class Topology:
         if not failed:
             reasons = [f"{each.admin.type}: {each.score.reasons[0].why}" for each in candidates]
             slot.why = "; ".join(reasons) or "There is no admin."
+        for user in slot.users:
+            user._why = slot.why
         handler = slot.handler
         if handler is None:
             return
@@ -365,7 +365,7 @@ class Topology:
         """Make it, connect it to the publishers that are known, and only then announce it."""
         admin, settings = candidate.admin, candidate.settings
         service = next(self._services)
-        wanted = Wanted(slot.topic, slot.role, settings, f"{self.framework}-{service}")
+        wanted = Wanted(slot.topic, slot.role, settings, f"{self.framework}-{service}", self.framework)
         if slot.reception is None:
             sender = await admin.sender(wanted)
             serializer = settings[SERIALIZER].value
@@ -387,16 +387,12 @@ class Topology:
         """Make before break: the new one works before the old one goes."""
         old, slot.handler = slot.handler, handler
         slot.suspended = False
-        if slot.reception is not None:
-            slot.reception.overlapping = old is not None
-            await self._link(slot)
+        await self._link(slot)
         for discovery in self._discoveries:
             discovery.announce(handler.endpoint)
         slot.tell(Change.APPEARED if old is None else Change.REPLACED)
         if old is not None:
             await self._retire(old)
-            if slot.reception is not None:
-                slot.reception.overlapping = False
         self._endpoints_changed(slot.topic, slot.role)
 
     async def _take_down(self, slot: Slot) -> None:

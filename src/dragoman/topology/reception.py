@@ -35,12 +35,11 @@ class Reading(NamedTuple):
 
 
 class Reception:
-    """Implements ``Inlet``. ``overlapping`` while two receivers bring the same messages."""
+    """Implements ``Inlet``."""
 
     def __init__(self, topic: Topic, shared: Surroundings, metrics: TopicMetrics) -> None:
         self.topic = topic
         self.metrics = metrics
-        self.overlapping = False
         self.offers: list[Offer] = []
         self._codecs: Codecs = shared.codecs
         self._interceptors = shared.interceptors
@@ -65,7 +64,7 @@ class Reception:
         if parcel.origin:
             origin = self.metrics.origin(parcel.origin)
             new = origin.came(parcel.sequence, parcel.sent_at, int(self._now() * 1000))
-            if not new and (once or self.overlapping):
+            if once and not new:
                 return
         readers = await self._read(parcel, serializer)
         if not readers:

@@ -34,6 +34,11 @@ class Topic(NamedTuple):
         """As channels and configuration files are named."""
         return self.name if self.scope is None else f"{self.scope}.{self.name}"
 
+    @property
+    def path(self) -> str:
+        """Another one for each topic, which ``key`` is not: names may have dots."""
+        return f"{self.scope or ''}/{self.name}"
+
     def __str__(self) -> str:
         return self.key
 

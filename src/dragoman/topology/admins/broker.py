@@ -39,6 +39,7 @@ class BrokerAdmin:
     def __init__(self, broker: str | Broker, serializers: frozenset[str], probe: float = PROBE) -> None:
         made: Broker = load(BROKERS, scheme_of(broker))(broker) if isinstance(broker, str) else broker
         self._broker = made
+        self._owns_broker = isinstance(broker, str)
         self.type = scheme_of(made.url)
         self.url = redacted(made.url)
         self._probe_every = probe
@@ -134,7 +135,8 @@ class BrokerAdmin:
         if self._prober is not None:
             self._prober.cancel()
             await asyncio.gather(self._prober, return_exceptions=True)
-        await self._broker.close()
+        if self._owns_broker:
+            await self._broker.close()
 
 
 class BrokerSender:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -46,7 +47,11 @@ class BrokerReceiver:
         self._broker = broker
         self._wanted = wanted
         self._options = {name: value for name, value in own.items() if name != "group"}
-        self._group = own.get("group")
+        # The same for all receivers of the topic in this program: one that replaces another goes on where that
+        # one has stopped.
+        program = f"{wanted.framework}-{hashlib.sha256(wanted.topic.path.encode()).hexdigest()[:12]}"
+        self._durable = "group" in own or not broker.capabilities.temporary_groups
+        self._group = own.get("group", program)
         self._inlet = inlet
         self._channel = channel
         self._consumers: dict[str, Consumer] = {}
@@ -90,10 +95,10 @@ class BrokerReceiver:
         wanted = self._wanted
         subscription = Subscription(
             (channel,),
-            self._group or wanted.id,
+            self._group,
             start="earliest" if LATE_JOINER in wanted.settings else "latest",
             member=wanted.id,
-            durable=self._group is not None or not self._broker.capabilities.temporary_groups,
+            durable=self._durable,
             options=self._options,
         )
         intake = Intake(self._handler(serializer, subscription.group), 1, ChannelMetrics())

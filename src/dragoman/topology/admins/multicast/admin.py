@@ -96,7 +96,7 @@ class MulticastAdmin:
     async def sender(self, wanted: Wanted) -> MulticastSender:
         if self._socket is None:
             raise BrokerUnavailable(self._trouble or "Multicast is closed.")
-        address = self._addresses[topic_hash(wanted.topic.key) % len(self._addresses)]
+        address = self._addresses[topic_hash(wanted.topic.path) % len(self._addresses)]
         sender = MulticastSender(
             wanted.topic,
             Group(address, self._port),

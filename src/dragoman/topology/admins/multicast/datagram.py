@@ -2,7 +2,7 @@
 
     magic 2, version 1, kind 1, topic 8, sender 8, sequence 8, sent at 8 (ms), total 4, index 2, count 2
 
-``topic`` is a hash of the topic's key, for several topics share a group. A message is an envelope of headers
+``topic`` is a hash of the topic's path, for several topics share a group. A message is an envelope of headers
 and payload, cut into ``count`` pieces of equal size, the last one shorter. A beat is a head alone, whose
 ``sequence`` is the last one used.
 """
@@ -38,8 +38,8 @@ class Datagram(NamedTuple):
     piece: bytes
 
 
-def topic_hash(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "big")
+def topic_hash(path: str) -> int:
+    return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest(), "big")
 
 
 def pieces(

@@ -47,7 +47,7 @@ class MulticastReceiver:
         leave: Callable[[Group], None],
     ) -> None:
         self.properties: Mapping[str, str] = {}
-        self._topic = topic_hash(wanted.topic.key)
+        self._topic = topic_hash(wanted.topic.path)
         self._inlet = inlet
         self._largest = largest
         self._listen = listen

@@ -33,7 +33,7 @@ class MulticastSender:
         closed: Callable[[MulticastSender], None],
     ) -> None:
         self.channel = channel
-        self._topic = topic_hash(topic.key)
+        self._topic = topic_hash(topic.path)
         self._group = group
         self._socket = made
         self._size, self._largest = limits

@@ -1,0 +1,306 @@
+"""Messages from publishers to subscribers, over brokers and multicast, with every serializer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman import Client, ClientOptions, Naming, endpoint
+from dragoman.adapters.memory import MemoryBroker
+from dragoman.core.errors import ConfigurationError, EncodeError
+from dragoman.core.message import Message
+from dragoman.registry import connect
+from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topology
+from dragoman.topology.admins.broker import BrokerAdmin
+from tests.client.conftest import payloads
+from tests.topology.records import Note, Price, Quote
+from tests.topology.world import LOOPBACK, Inbox, allowed, linked, memory_url, until
+
+SERIALIZERS = ("avro", "json", "cbor")
+
+
+@pytest.fixture(params=["memory", "embedded", "multicast"])
+def admin(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {"memory": memory_url(), "embedded": f"embedded://{tmp_path}/broker", "multicast": LOOPBACK}[
+        request.param
+    ]
+
+
+async def test_a_receiver_handles_all_serializers_at_once(admin: str) -> None:
+    """Three programs publish on one topic, each with its own serializer."""
+    registry, inbox = allowed(), Inbox()
+    async with Topology([admin], registry=registry) as receiving:
+        await receiving.offer("prices", inbox).wait(30)
+        for number, serializer in enumerate(SERIALIZERS, 1):
+            async with Topology([admin], registry=registry) as sending:
+                publisher = await sending.publisher("prices", properties={"serializer": serializer})
+                for endpoint in sending.own_endpoints():
+                    receiving.endpoints.add("test", endpoint)
+                await linked(receiving, number)
+                await publisher.send_multipart(Price(serializer, 1.5), Flag.FIRST)
+                await publisher.send_multipart(Quote("q", number, b"\x00\xff"), Flag.LAST)
+                await inbox.has(number)
+        assert [price.symbol for price in inbox.got] == list(SERIALIZERS)
+        assert [each.get(Quote) for each in inbox.multiparts] == [
+            Quote("q", number, b"\x00\xff") for number in (1, 2, 3)
+        ]
+        assert receiving.metrics.topics[inbox_topic(receiving)].missing == 0
+
+
+def inbox_topic(topology: Topology) -> Any:
+    return topology.slots[0].topic
+
+
+async def test_a_single_object_is_a_message_that_every_client_can_read() -> None:
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    registry = connect("memory://")
+    got: list[Price] = []
+
+    @endpoint("prices.avro", group="plain")
+    async def on_price(price: Price) -> None:
+        got.append(price)
+
+    admin = BrokerAdmin(broker, frozenset({"avro"}))
+    options = ClientOptions(naming=Naming.CHANNEL_RECORD)
+    async with Topology([admin], registry=registry) as topology:
+        publisher = await topology.publisher("prices")
+        async with Client(broker, registry, [on_price], options=options):
+            await publisher.send(Price("a", 1.0))
+            await until(lambda: got == [Price("a", 1.0)])
+    await registry.close()
+
+
+async def test_the_same_topic_in_another_scope_is_another_topic(admin: str) -> None:
+    plain, scoped, clash = Inbox(), Inbox(), Inbox()
+    async with Topology([admin], registry=allowed()) as topology:
+        for inbox, topic, scope in (
+            (plain, "prices", None),
+            (scoped, "prices", "fx"),
+            (clash, "fx.prices", None),
+        ):
+            await topology.offer(topic, inbox, scope=scope).wait(30)
+        publisher = await topology.publisher("prices", scope="fx")
+        await linked(topology)
+        for bid in (1.0, 2.0):
+            await publisher.send(Price("scoped", bid))
+        await scoped.has(2)
+        other = await topology.publisher("prices")
+        await linked(topology, 2)
+        await other.send(Price("plain", 1.0))
+        await plain.has(1)
+        assert [price.symbol for price in scoped.got] == ["scoped", "scoped"]
+        assert [price.symbol for price in plain.got] == ["plain"]
+        assert clash.got == []
+
+
+async def test_a_subscriber_gets_only_the_types_it_allows() -> None:
+    async with Topology([memory_url()], registry=allowed()) as topology:
+        inbox, everything = Inbox(), []
+        await topology.offer("prices", inbox).wait(30)
+        await topology.offer("prices", lambda message, multipart: everything.append(message)).wait(30)
+        publisher = await topology.publisher("prices")
+        await publisher.send(Note("not for all"))
+        await publisher.send(Price("a", 1.0))
+        await inbox.has(1)
+        assert inbox.got == [Price("a", 1.0)]
+        assert everything == [{"text": "not for all"}, {"symbol": "a", "bid": 1.0}]
+
+
+async def test_a_type_that_nobody_allowed_is_never_made() -> None:
+    """The sender knows a class that the receiver's list does not have: no name from the wire is imported."""
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    inbox = Inbox()
+    admins = [BrokerAdmin(broker, frozenset({"avro"})) for _ in range(2)]
+    async with Topology([admins[0]], registry=AllowList([Price])) as receiving:
+        await receiving.offer("prices", inbox).wait(30)
+        async with Topology([admins[1]], registry=allowed()) as sending:
+            publisher = await sending.publisher("prices")
+            await publisher.send(Note("evil"))
+            await publisher.send(Price("good", 1.0))
+            await inbox.has(1)
+        assert inbox.got == [Price("good", 1.0)]
+        assert receiving.metrics.topics[inbox_topic(receiving)].invalid == 1
+        letters = payloads(broker, "prices.avro.invalid")
+        assert [letter.header("dragoman-error-code") for letter in letters] == [b"message.unknown-schema"]
+
+
+async def test_a_message_whose_subscriber_keeps_failing_goes_to_the_dead_letters() -> None:
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    calls: list[str] = []
+
+    async def failing(price: Price, multipart: Multipart) -> None:
+        calls.append(price.symbol)
+        if price.symbol == "bad":
+            raise RuntimeError("no")
+
+    async with Topology([BrokerAdmin(broker, frozenset({"avro"}))], registry=allowed()) as topology:
+        await topology.offer("prices", failing).wait(30)
+        publisher = await topology.publisher("prices")
+        await publisher.send(Price("bad", 1.0))
+        await publisher.send(Price("good", 1.0))
+        await until(lambda: "good" in calls)
+        assert calls == ["bad", "bad", "bad", "good"]
+        assert len(payloads(broker, "prices.avro.dead")) == 1
+        assert topology.metrics.topics[inbox_topic(topology)].failed == 3
+
+
+async def test_rubbish_on_the_channel_stops_nobody() -> None:
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    inbox = Inbox()
+    async with Topology([BrokerAdmin(broker, frozenset({"avro"}))], registry=allowed()) as topology:
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        for payload in (b"", b"\x00\x00", b"\x01garbage", b"\x00\x00\x00\x00\x09x", None):
+            await broker.publish([Message("prices.avro", payload)])
+        await publisher.send(Price("good", 1.0))
+        await inbox.has(1)
+        assert len(payloads(broker, "prices.avro.invalid")) == 5
+
+
+async def test_a_late_joiner_gets_what_was_sent_before_if_it_asks_for_it() -> None:
+    late, usual = Inbox(), Inbox()
+    url = memory_url()
+    registry = allowed()
+    async with Topology([url], registry=registry) as sending:
+        publisher = await sending.publisher("prices")
+        await publisher.send(Price("early", 1.0))
+        async with Topology([url], registry=registry) as first, Topology([url], registry=registry) as second:
+            wish = {"pubsub.intent.latejoiner": "late-joiner-support"}
+            await first.offer("prices", late, properties=wish).wait(30)
+            await second.offer("prices", usual).wait(30)
+            await publisher.send(Price("now", 1.0))
+            await late.has(2)
+            await usual.has(1)
+    assert [price.symbol for price in late.got] == ["early", "now"]
+    assert [price.symbol for price in usual.got] == ["now"]
+
+
+class Witness(Interceptor):
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Any]] = []
+
+    def before_send(self, passage: Passage) -> bool:
+        passage.metadata["trace"] = b"t-1"
+        self.seen.append(("before send", passage.objects[0]))
+        return passage.objects[0].symbol != "secret"
+
+    def after_send(self, passage: Passage) -> None:
+        self.seen.append(("after send", passage.objects[0]))
+
+    def before_receive(self, passage: Passage) -> bool:
+        self.seen.append(("before receive", passage.objects[0]))
+        return passage.objects[0].symbol != "spam"
+
+    def after_receive(self, passage: Passage) -> None:
+        self.seen.append(("after receive", passage.objects[0]))
+        raise RuntimeError("is logged, and harms nobody")
+
+
+async def test_interceptors_see_each_message_and_can_say_no() -> None:
+    witness, inbox = Witness(), Inbox()
+    async with Topology([memory_url()], registry=allowed(), interceptors=[witness]) as topology:
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        for symbol in ("secret", "spam", "fine"):
+            await publisher.send(Price(symbol, 1.0), metadata={"by": "me"})
+        await until(lambda: ("after receive", Price("fine", 1.0)) in witness.seen)
+        assert inbox.got == [Price("fine", 1.0)]
+        assert inbox.multiparts[0].metadata == {"by": b"me", "trace": b"t-1"}
+        counters = topology.metrics.topics[inbox_topic(topology)].counters()
+        assert (counters["sent"], counters["send_vetoed"], counters["receive_vetoed"]) == (2, 1, 1)
+        steps = [step for step, price in witness.seen if price.symbol == "fine"]
+        assert sorted(steps) == ["after receive", "after send", "before receive", "before send"]
+
+
+async def test_metrics_tell_per_topic_and_origin_what_came() -> None:
+    async with Topology([memory_url()], registry=allowed()) as topology:
+        inbox = Inbox()
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        for _ in range(3):
+            await publisher.send(Price("a", 1.0))
+        await until(lambda: topology.metrics.snapshot()["prices"]["handled"] == 3)
+        (origin,) = topology.metrics.topics[inbox_topic(topology)].origins.values()
+        assert origin.snapshot()["received"] == 3
+        assert 'dragoman_topology_sent_total{topic="prices"} 3' in topology.metrics.prometheus()
+
+
+async def test_a_sender_whose_clock_is_ahead_has_no_negative_delay() -> None:
+    from dragoman.topology.metrics import Origin
+
+    origin = Origin()
+    origin.came(1, sent_at=3_600_000, now=5)
+    origin.came(2, sent_at=3_600_000, now=12)
+    assert (origin.delay, origin.clock_ahead) == (7, 3_599_995)
+
+
+@pytest.mark.parametrize("overflow", ["oldest", "newest"])
+async def test_a_slow_subscriber_of_multicast_has_a_bounded_queue_and_all_loss_is_counted(
+    overflow: str,
+) -> None:
+    go, got = asyncio.Event(), []
+
+    async def slow(price: Price, multipart: Multipart) -> None:
+        await go.wait()
+        got.append(price.bid)
+
+    async with Topology([LOOPBACK], registry=allowed()) as topology:
+        properties = {"queue.size": "10", "queue.overflow": overflow}
+        await topology.offer("prices", slow, properties=properties).wait(30)
+        publisher = await topology.publisher("prices")
+        await linked(topology)
+        metrics = topology.metrics.topics[inbox_topic(topology)]
+        await until(lambda: metrics.origins)
+        for number in range(100):
+            await publisher.send(Price("a", float(number)))
+        await until(lambda: metrics.overflowed > 0)
+        go.set()
+        await until(lambda: len(got) + metrics.missing == 100)
+        assert metrics.missing > 0
+        assert got == sorted(got)
+
+
+async def test_a_large_message_goes_by_multicast_in_pieces() -> None:
+    async with Topology([LOOPBACK], registry=allowed()) as topology:
+        inbox = Inbox()
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        await linked(topology)
+        await publisher.send(Price("x" * 100_000, 1.0))
+        await inbox.has(1)
+        assert len(inbox.got[0].symbol) == 100_000
+        with pytest.raises(EncodeError, match="are allowed"):
+            await publisher.send(Price("x" * 2_000_000, 1.0))
+
+
+async def test_only_announced_senders_are_heard_by_multicast() -> None:
+    registry, inbox = allowed(), Inbox()
+    async with Topology([LOOPBACK], registry=registry) as receiving:
+        async with (
+            Topology([LOOPBACK], registry=registry) as known,
+            Topology([LOOPBACK], registry=registry) as stranger,
+        ):
+            await receiving.offer("prices", inbox).wait(30)
+            publisher, other = await known.publisher("prices"), await stranger.publisher("prices")
+            receiving.endpoints.add("test", known.own_endpoints()[0])
+            await linked(receiving)
+            await other.send(Price("stranger", 1.0))
+            await publisher.send(Price("known", 1.0))
+            await inbox.has(1)
+            assert inbox.got == [Price("known", 1.0)]
+
+
+async def test_what_is_not_a_record_is_refused_with_advice() -> None:
+    async with Topology([memory_url()], registry=allowed()) as topology:
+        publisher = await topology.publisher("prices")
+        with pytest.raises(EncodeError, match="@record"):
+            await publisher.send({"symbol": "a"})
+        with pytest.raises(ConfigurationError, match="receive"):
+            topology.offer("prices", "not a subscriber")  # type: ignore[arg-type]
