@@ -22,7 +22,7 @@ from dragoman.gateway.store.port import Collect
 from dragoman.registry.http.authenticate import JwtOptions
 from dragoman.schema.framing import HEADER_SIZE
 
-JWT_SECRET = "a secret that is long enough for HS256, and for nothing else"
+JWT_SECRET = "a secret that is long enough for HS512 as well, and is used for nothing else but tests"
 AUDIENCE = "gateway"
 COLLECTION = "service.collection"
 

@@ -16,6 +16,7 @@ from dragoman.core.errors import DragomanError
 NOUNS = {
     "registry": "Contracts and schemas: serve, list, show, register, check, diff and more.",
     "channel": "Channels and messages: publish, tail, dead letters, replay, lag.",
+    "gateway": "Envelopes from outside: serve drop-off and collection points, keys, check.",
     "model": "AsyncMDSL models: lint, format, AsyncAPI, diagrams, code.",
     "topology": "Publishers and subscribers of many programs: list, watch, explain, announce.",
     "pipeline": "Channels as tables with Spark: run, audit, backfill, quarantine, SQL.",

@@ -1,0 +1,12 @@
+"""``dragoman gateway``: drop-off and collection points for clients outside."""
+
+from __future__ import annotations
+
+import typer
+
+from dragoman.cli.gateway import checking, keys, serving
+
+app = typer.Typer(no_args_is_help=True)
+app.command()(serving.serve)
+app.command()(checking.check)
+app.add_typer(keys.app, name="keys", help="Keys of back ends that may drop off and collect.")

@@ -1,0 +1,109 @@
+"""``dragoman gateway serve``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dragoman.cli.gateway.options import (
+    DEFAULT_STORE,
+    KEY_FILE,
+    Config,
+    Public,
+    StoreUrl,
+    configured,
+)
+from dragoman.cli.output import hint
+from dragoman.core.defaults import default_broker, default_registry
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import redacted
+
+
+class LogStyle(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def serve(
+    config: Config = None,
+    public: Public = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8083,
+    store: StoreUrl = DEFAULT_STORE,
+    broker: Annotated[str | None, typer.Option(help="The broker's URL.")] = None,
+    registry: Annotated[str | None, typer.Option(help="The registry's URL.")] = None,
+    secret_file: Annotated[
+        str, typer.Option(help="The gateway's secret, shared by all gateways of one store; made if missing.")
+    ] = KEY_FILE,
+    inside_secret_file: Annotated[
+        str | None, typer.Option(help="The secret that orchestrators check passes with.")
+    ] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="Of pages that may call it from a browser: https://app.example")
+    ] = None,
+    certificate: Annotated[str | None, typer.Option(help="PEM file; turns TLS on.")] = None,
+    key: Annotated[str | None, typer.Option(help="PEM file with the certificate's private key.")] = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy in front of it speaks TLS.")
+    ] = False,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the port.")] = 1,
+    audit: Annotated[str | None, typer.Option(help="File for the audit, as JSON lines.")] = None,
+    log: Annotated[
+        LogStyle, typer.Option(help="How log lines are written, to standard error.")
+    ] = LogStyle.TEXT,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+) -> None:
+    """Serve the gateway: drop-off point and collection point over HTTP."""
+    from dragoman.gateway.configuration import options_from, secret_from
+    from dragoman.gateway.http.app import HttpOptions
+    from dragoman.gateway.http.server import ServerOptions, listen
+    from dragoman.gateway.http.server import serve as serve_on
+    from dragoman.registry.http.logs import set_up
+    from dragoman.registry.http.workers import run_workers
+
+    if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise ConfigurationError(f"{log_level!r} is not a level.", next="Use debug, info, warning or error.")
+    file = configured(config, public)
+    folder = None if config is None else Path(config).parent
+    gateway = replace(
+        options_from(file, secret_from(secret_file, make=True), folder),
+        inside_secret=None if inside_secret_file is None else secret_from(inside_secret_file),
+        store=store,
+        broker=broker or default_broker(),
+        registry=registry or default_registry(),
+        audit=audit,
+    )
+    _check_sharing(workers, gateway.store, gateway.broker or "", gateway.registry or "")
+    options = ServerOptions(
+        gateway=gateway,
+        http=HttpOptions(tuple(origin or ())),
+        host=host,
+        port=port,
+        certificate=certificate,
+        key=key,
+        behind_proxy=behind_proxy,
+    )
+    set_up(log.value, log_level)
+    bound = listen(options)
+    place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
+    count = len(gateway.policy.rules)
+    hint(f"Gateway on {place} with {redacted(store)}, {count} public destinations. Stop with Ctrl-C.")
+    if not count:
+        hint("Nothing can be reached from outside yet. Name destinations with --config or --public.")
+    if workers > 1:
+        run_workers(serve_on, options, bound, workers, log.value, log_level)
+    else:
+        serve_on(options, bound)
+
+
+def _check_sharing(workers: int, store: str, broker: str, registry: str) -> None:
+    """Workers are processes of their own: what lives in memory they cannot share."""
+    in_memory = store.partition("?")[0] in ("sqlite://", "sqlite://:memory:")
+    if workers > 1 and (in_memory or "memory" in (broker.partition(":")[0], registry.partition(":")[0])):
+        raise ConfigurationError(
+            "Workers cannot share what is in memory.", next="Use one worker, or a store and broker outside."
+        )

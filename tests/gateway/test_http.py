@@ -1,0 +1,273 @@
+"""The gateway over HTTP: statuses, headers, limits, other origins, TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError
+from dragoman.gateway.envelope import Envelope, collection, datum, from_json, to_json
+from dragoman.gateway.http.app import HttpOptions
+from dragoman.gateway.http.server import Server, ServerOptions, listen
+from dragoman.gateway.limits import EnvelopeLimits
+from dragoman.gateway.rates import Rate
+from tests.gateway.kit import answer, ask, inside, options
+from tests.gateway.test_drop_off import changed
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    given = options(limits=EnvelopeLimits(bytes=20_000))
+    http = HttpOptions(origins=("https://app.example",), body_seconds=60.0)
+    with Server(ServerOptions(gateway=given, http=http, port=0)) as running:
+        yield running
+
+
+def post(server: Server, path: str, envelope: Envelope | bytes, **headers: str) -> httpx.Response:
+    body = envelope if isinstance(envelope, bytes) else to_json(envelope)
+    return httpx.post(server.url + path, content=body, headers={**JSON, **headers})
+
+
+def in_gateway(server: Server, work):
+    """Do something in the loop of the server's thread."""
+    loop = next(iter(server.gateway.client._run.consumers))._task.get_loop()
+    return asyncio.run_coroutine_threadsafe(work, loop).result(60)
+
+
+def test_a_request_is_dropped_off_and_its_response_collected(server: Server) -> None:
+    asked = ask(data=[datum("share", "ACME")])
+    dropped = post(server, "/drop-off", asked)
+    assert dropped.status_code == 202
+    assert dropped.headers["location"] == "/collection"
+    assert dropped.json()["requestId"] == asked.client.request_id
+    assert dropped.json()["collectionPoint"] == "service.collection"
+    nothing = post(server, "/collection", collection(asked))
+    assert (nothing.status_code, nothing.content) == (204, b"")
+
+    async def reply() -> None:
+        for arrived in await inside(server.gateway):
+            await answer(server.gateway, arrived.envelope, [datum("change", "1.5")])
+
+    in_gateway(server, reply())
+    found = post(server, "/collection?wait=20", collection(asked))
+    assert found.status_code == 200
+    assert found.headers["content-type"] == "application/json"
+    assert found.headers["cache-control"] == "no-store"
+    assert from_json(found.content).text("change") == "1.5"
+
+
+def test_an_answer_that_comes_later_is_waited_for(server: Server) -> None:
+    asked = ask()
+    assert post(server, "/drop-off", asked).status_code == 202
+
+    async def reply_when_somebody_waits() -> None:
+        while not len(server.gateway.collection.waiting):
+            await asyncio.sleep(0.01)
+        for arrived in await inside(server.gateway):
+            await answer(server.gateway, arrived.envelope, [])
+
+    loop = next(iter(server.gateway.client._run.consumers))._task.get_loop()
+    replying = asyncio.run_coroutine_threadsafe(reply_when_somebody_waits(), loop)
+    assert post(server, "/collection?wait=20", collection(asked)).status_code == 200
+    replying.result(60)
+
+
+def test_who_leaves_while_waiting_takes_nothing_along(server: Server) -> None:
+    asked = ask()
+    post(server, "/drop-off", asked)
+    patience = httpx.Timeout(60, read=0.3)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(
+            f"{server.url}/collection?wait=20",
+            content=to_json(collection(asked)),
+            headers=JSON,
+            timeout=patience,
+        )
+
+    async def reply_when_nobody_waits() -> None:
+        while len(server.gateway.collection.waiting):
+            await asyncio.sleep(0.01)
+        for arrived in await inside(server.gateway):
+            await answer(server.gateway, arrived.envelope, [])
+
+    in_gateway(server, reply_when_nobody_waits())
+    assert post(server, "/collection", collection(asked)).status_code == 200
+
+
+def test_refusals_are_alike_whatever_was_wrong(server: Server) -> None:
+    answers = [
+        post(server, "/drop-off", each)
+        for each in (
+            changed(ask(), "destination", resource="service.dbread"),
+            ask("salary"),
+            ask(token="no.such.token"),
+            ask(token=""),
+            ask(security="9"),
+        )
+    ]
+    assert {each.status_code for each in answers} == {403}
+    assert len({each.content for each in answers}) == 1
+    assert answers[0].json()["error"] == "gateway.refused"
+
+
+def test_a_wrong_token_collects_as_nothing_there(server: Server) -> None:
+    asked = ask()
+    for shown in (collection(asked), collection(asked, token="no.such.token"), collection(asked, token="")):
+        found = post(server, "/collection", shown)
+        assert (found.status_code, found.content) == (204, b"")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "body", "headers"),
+    [
+        (400, "gateway.envelope.json", b"{", JSON),
+        (400, "gateway.envelope.shape", b"{}", JSON),
+        (400, "gateway.envelope.json", b"", JSON),
+        (400, "gateway.envelope.json", b"\xff\xfe", JSON),
+        (413, "gateway.envelope.too-large", b" " * 20_001, JSON),
+        (415, "gateway.media-type", b"{}", {}),
+        (415, "gateway.media-type", b"{}", {"content-type": "text/plain"}),
+    ],
+)
+def test_what_cannot_be_read_is_told(
+    server: Server, status: int, code: str, body: bytes, headers: dict[str, str]
+) -> None:
+    for path in ("/drop-off", "/collection"):
+        found = httpx.post(server.url + path, content=body, headers=headers)
+        assert (found.status_code, found.json()["error"]) == (status, code)
+
+
+def test_a_body_in_pieces_is_bounded(server: Server) -> None:
+    def large() -> Iterator[bytes]:
+        for _ in range(100):
+            yield b" " * 1000
+
+    found = httpx.post(f"{server.url}/drop-off", content=large(), headers=JSON)
+    assert found.status_code == 413
+
+
+@pytest.mark.parametrize("part", [b"", b"{"])
+def test_a_body_that_does_not_come_is_given_up(part: bytes) -> None:
+    http_options = HttpOptions(body_seconds=0.1)
+    with Server(ServerOptions(gateway=options(), http=http_options, port=0)) as server:
+        assert _half_a_request(server, part) == 408
+
+
+def _half_a_request(server: Server, part: bytes) -> int:
+    host = server.url.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=60)
+    connection.putrequest("POST", "/drop-off")
+    connection.putheader("content-type", "application/json")
+    connection.putheader("content-length", "100")
+    connection.endheaders(part)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.parametrize("wait", ["x", "-1", "nan", "inf", ""])
+def test_how_long_to_wait_is_a_number(server: Server, wait: str) -> None:
+    found = post(server, f"/collection?wait={wait}", collection(ask()))
+    assert (found.status_code, found.json()["error"]) == (400, "gateway.envelope.wait")
+
+
+def test_other_paths_and_methods_do_not_exist(server: Server) -> None:
+    assert httpx.get(f"{server.url}/").status_code == 404
+    assert httpx.post(f"{server.url}/drop-off/x").status_code == 404
+    assert httpx.get(f"{server.url}/drop-off").headers["allow"] == "POST, OPTIONS"
+    assert httpx.post(f"{server.url}/health").status_code == 405
+
+
+def test_pages_of_named_origins_may_call_and_others_not(server: Server) -> None:
+    asked = ask()
+    ours = post(server, "/drop-off", asked, origin="https://app.example")
+    others = post(server, "/drop-off", asked, origin="https://evil.example")
+    assert ours.headers["access-control-allow-origin"] == "https://app.example"
+    assert "access-control-allow-origin" not in others.headers
+    assert "origin" in ours.headers["vary"]
+    first = httpx.options(f"{server.url}/drop-off", headers={"origin": "https://app.example"})
+    assert first.headers["access-control-allow-methods"] == "POST"
+    stranger = httpx.options(f"{server.url}/drop-off", headers={"origin": "https://evil.example"})
+    assert "access-control-allow-methods" not in stranger.headers
+
+
+def test_while_the_broker_is_away_the_client_is_told_when_to_come_again(server: Server) -> None:
+    broker = server.gateway.client.broker
+    publish, asked = broker.publish, ask()
+
+    async def fails(*_: object) -> None:
+        raise BrokerUnavailable("away")
+
+    broker.publish = fails
+    try:
+        away = post(server, "/drop-off", asked)
+    finally:
+        broker.publish = publish
+    assert (away.status_code, away.json()["error"]) == (503, "gateway.broker-away")
+    assert int(away.headers["retry-after"]) >= 1
+    assert post(server, "/drop-off", asked).status_code == 202
+
+
+def test_health_readiness_and_metrics_are_served(server: Server) -> None:
+    assert httpx.get(f"{server.url}/health").json() == {"status": "OK"}
+    assert httpx.get(f"{server.url}/ready").status_code == 200
+    post(server, "/drop-off", ask("salary"))
+    text = httpx.get(f"{server.url}/metrics").text
+    assert 'dragoman_gateway_events_total{event="refused",code="gateway.refused"}' in text
+    assert 'dragoman_gateway_requests_total{path="/drop-off",status="403"}' in text
+    assert "dragoman_gateway_waiting_collections 0" in text
+
+
+def test_who_comes_too_often_is_told_when_to_come_again() -> None:
+    with Server(ServerOptions(gateway=options(peer_rate=Rate(0.01, 1)), port=0)) as server:
+        assert post(server, "/drop-off", ask()).status_code == 202
+        again = post(server, "/drop-off", ask())
+        assert again.status_code == 429
+        assert 1 <= int(again.headers["retry-after"]) <= 100
+
+
+def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    given = ServerOptions(gateway=options(), port=0, certificate=str(certificate), key=str(key))
+    with Server(given) as server:
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        dropped = httpx.post(f"{server.url}/drop-off", content=to_json(ask()), headers=JSON, verify=trusted)
+        assert server.url.startswith("https://")
+        assert dropped.status_code == 202
+
+
+def test_tokens_are_not_taken_from_the_open_network_by_accident() -> None:
+    with pytest.raises(ConfigurationError, match="clear"):
+        listen(ServerOptions(gateway=options(), host="0.0.0.0", port=0))
+    listen(ServerOptions(gateway=options(), host="0.0.0.0", port=0, behind_proxy=True)).close()
+
+
+def test_a_gateway_whose_store_cannot_be_used_does_not_start() -> None:
+    server = Server(ServerOptions(gateway=options(store="redis://127.0.0.1:1/0"), port=0))
+    with pytest.raises(ConfigurationError, match="did not start"), server:
+        pass
+
+
+def test_the_openapi_document_is_served(server: Server) -> None:
+    found = httpx.get(f"{server.url}/openapi.json").json()
+    assert set(found["paths"]) == {"/drop-off", "/collection", "/health", "/ready", "/metrics"}
+    assert json.dumps(found)
