@@ -261,3 +261,26 @@ def test_stale_code_is_told(tmp_path: Path) -> None:
     changed = {each.path: each.reason for each in stale(package(model(text), path.name), tmp_path)}
     assert set(changed) == {"records.py", "channels.py", "control_room.py", "energy_report.py"}
     assert changed["control_room.py"] == "It has no on_light_reading."
+
+
+def test_names_that_python_has_taken_get_an_underscore(tmp_path: Path) -> None:
+    text = """API description Odd
+data type class { "from": D<string>, "int": int? }
+data type int { "value": D<int> }
+data type None { "class": class }
+channel Import on path "import" accepts message import expecting payload None
+channel Ask request message Lambda on path "ask" expecting payload class
+  reply message Yield on path "yield" delivering payload int
+message endpoint global provides channels: Import, Ask
+"""
+    file = tmp_path / "odd.mdsl"
+    file.write_text(text)
+    folder = tmp_path / "odd"
+    write(package(load_model(file), file.name), folder)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = "from odd.records import class_; from dragoman.schema.records import describe"
+    command = [sys.executable, "-c", f"{told}; assert describe(class_).names.name == 'class'"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

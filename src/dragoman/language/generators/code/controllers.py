@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 
 from dragoman.language import syntax as s
 from dragoman.language.generators.code.channels import constant
 from dragoman.language.generators.code.records import (
     all_definitions,
+    class_name,
     example,
     example_statement,
     payload_record,
@@ -27,7 +29,8 @@ def snake(name: str) -> str:
 
 
 def module_name(endpoint: str) -> str:
-    return snake(endpoint)
+    name = snake(endpoint)
+    return f"{name}_" if keyword.iskeyword(name) or name in ("channels", "records", "tests") else name
 
 
 def _received(model: Model, endpoint: str) -> list[Interaction]:
@@ -83,14 +86,14 @@ def controller_module(model: Model, endpoint: str) -> str:
     about = node.description.value if node.description else f"The endpoint {endpoint}."
     dragoman = [*(["Client"] if sent else []), *(["controller", "endpoint"] if received else [])]
     from_channels = imported(".channels", constants)
-    from_records = imported(".records", records)
+    from_records = imported(".records", set(map(class_name, records)))
     body = "\n".join(methods) or "    pass\n"
     return (
         f"{docstring(about)}\n\nfrom __future__ import annotations\n\n"
         + (f"from dragoman import {', '.join(dragoman)}\n\n" if dragoman else "")
         + f"{from_channels}{from_records}\n\n"
         + (f'@controller(group="{endpoint_group(endpoint)}")\n' if received else "")
-        + f"class {endpoint}:\n{body}"
+        + f"class {class_name(endpoint)}:\n{body}"
     )
 
 
@@ -111,19 +114,20 @@ def endpoint_group(endpoint: str) -> str:
 def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | None) -> str:
     name, record = constant(each.message.name.text), payload_record(each.message)
     to = f", reply_to={constant(reply.name.text)}" if reply else ""
-    returns = payload_record(reply) if reply else "None"
+    answer = payload_record(reply) if reply else ""
+    returns = class_name(answer) if answer else "None"
     about = [each.message.description.value if each.message.description else f"{each.message.name.text}."]
     for condition in each.use.conditions:
         right = inline_value(condition.right)
         about.append(f"Only if {condition.left.value} {condition.operator} {right}.")
     lines = [
         f"    @endpoint({name}{to})",
-        f"    async def {_handler(each.message)}(self, message: {record}) -> {returns}:",
+        f"    async def {_handler(each.message)}(self, message: {class_name(record)}) -> {returns}:",
         "        " + docstring("\n\n".join(about), 8),
     ]
     if reply is not None:
         given = _correlated(known[record], each, reply)
-        lines.append(example_statement(known, "        return ", returns, given))
+        lines.append(example_statement(known, "        return ", answer, given))
     return "\n".join(lines) + "\n"
 
 
@@ -139,11 +143,11 @@ def _correlated(request: Definition, each: Interaction, reply: s.Message) -> dic
 
 
 def _sender(each: Interaction, reply: s.Message | None) -> str:
-    record, name = payload_record(each.message), constant(each.message.name.text)
+    record, name = class_name(payload_record(each.message)), constant(each.message.name.text)
     verb = snake(each.message.name.text)
     if reply is None:
         return _function(f"send_{verb}", record, "None") + f"        await client.publish({name}, message)\n"
-    answer = payload_record(reply)
+    answer = class_name(payload_record(reply))
     body = f"        return await client.request({name}, message, reply={answer})\n"
     return _function(f"ask_{verb}", record, answer) + body
 
@@ -164,19 +168,21 @@ def test_module(model: Model, endpoint: str) -> str:
     head = f'"""Tests of {endpoint}."""\n\nfrom __future__ import annotations\n\n'
     head += "import asyncio\n\n" if received else ""
     imports = {
-        f"..{module_name(endpoint)}": {endpoint},
-        "..records": _needed(known, records) | replies,
+        f"..{module_name(endpoint)}": {class_name(endpoint)},
+        "..records": _needed(known, records) | set(map(class_name, replies)),
     }
     head += "".join(imported(module, imports[module]) for module in sorted(imports))
     tests = [_test(known, endpoint, each) for each in received]
-    tests = tests or [f"def test_it_can_be_made() -> None:\n    assert {endpoint}() is not None\n"]
+    tests = tests or [
+        f"def test_it_can_be_made() -> None:\n    assert {class_name(endpoint)}() is not None\n"
+    ]
     return head + "".join(f"\n\n{test}" for test in tests)
 
 
 def _test(known: dict[str, Definition], endpoint: str, each: Interaction) -> str:
     reply = _reply(each)
-    call = f"asyncio.run({endpoint}().{_handler(each.message)}(message))"
-    check = f"assert isinstance({call}, {payload_record(reply)})" if reply else call
+    call = f"asyncio.run({class_name(endpoint)}().{_handler(each.message)}(message))"
+    check = f"assert isinstance({call}, {class_name(payload_record(reply))})" if reply else call
     return (
         f"def test_{snake(each.message.name.text)}_is_handled() -> None:\n"
         + example_statement(known, "    message = ", payload_record(each.message))
@@ -187,4 +193,5 @@ def _test(known: dict[str, Definition], endpoint: str, each: Interaction) -> str
 def _needed(known: dict[str, Definition], records: list[str]) -> set[str]:
     """The classes that the examples of these records are made of."""
     text = " ".join(example(known, record) for record in records)
-    return {name for name in re.findall(r"(\w+)\(", text) if name in known}
+    classes = set(map(class_name, known))
+    return {name for name in re.findall(r"(\w+)\(", text) if name in classes}

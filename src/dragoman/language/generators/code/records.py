@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 
 from dragoman.language.generators.definitions import (
@@ -41,6 +42,9 @@ _VALUES = {
     "json": '"null"',
 }
 _MARKERS = ("Double", "Float", "Int", "Long", "Name")
+_TAKEN = frozenset(
+    {*dir(builtins), *_MARKERS, "Annotated", "Client", "controller", "endpoint", "field", "record"}
+)
 
 
 def payload_record(message: Message) -> str:
@@ -83,7 +87,9 @@ def _class(known: dict[str, Definition], definition: Definition, namespace: str)
     """Fields with a default come last, as constructors want it."""
     ordered = sorted(definition.fields, key=_has_default)
     lines = [_attribute(known, field) for field in ordered] or ["    pass"]
-    return f'@record(namespace="{namespace}")\nclass {definition.name}:\n' + "\n".join(lines) + "\n"
+    name = class_name(definition.name)
+    named = "" if name == definition.name else f'name="{definition.name}", '
+    return f'@record({named}namespace="{namespace}")\nclass {name}:\n' + "\n".join(lines) + "\n"
 
 
 def _has_default(field: Field) -> bool:
@@ -103,6 +109,11 @@ def _attribute(known: dict[str, Definition], field: Field) -> str:
     return f"    {name}: {written}{default}"
 
 
+def class_name(name: str) -> str:
+    """A name of the model as that of a class: the words that generated code uses itself are taken."""
+    return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
+
+
 def python_name(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name.lstrip("_") or "value"
 
@@ -117,13 +128,13 @@ def annotation(known: dict[str, Definition], type: Type) -> str:
             options = dict.fromkeys(annotation(known, field.type) for field in known[name].fields)
             return " | ".join(options)
         case Defined(name):
-            return name
+            return class_name(name)
     raise AssertionError(type)
 
 
 def example(known: dict[str, Definition], name: str, given: dict[str, str] | None = None) -> str:
     """An expression for a value of a record, with some fields given."""
-    return f"{name}({', '.join(_arguments(known, name, given))})"
+    return f"{class_name(name)}({', '.join(_arguments(known, name, given))})"
 
 
 def example_statement(
@@ -135,7 +146,7 @@ def example_statement(
         return line
     pad = " " * (len(before) - len(before.lstrip()))
     arguments = "".join(f"{pad}    {argument},\n" for argument in _arguments(known, name, given))
-    return f"{before}{name}(\n{arguments}{pad})"
+    return f"{before}{class_name(name)}(\n{arguments}{pad})"
 
 
 def _arguments(known: dict[str, Definition], name: str, given: dict[str, str] | None) -> list[str]:
@@ -162,5 +173,5 @@ def _value(known: dict[str, Definition], type: Type, above: tuple[str, ...]) -> 
                 for field in known[name].fields
                 if not _has_default(field)
             )
-            return f"{name}({', '.join(inner)})"
+            return f"{class_name(name)}({', '.join(inner)})"
     return "None"
