@@ -18,6 +18,8 @@ from dragoman.core.partitioning import check_company, check_durability
 from dragoman.core.progress import Progress
 
 ROSTER = "roster"
+LONGEST_REST = 20.0
+"""Seconds between beats at most, however long the lease."""
 TRIES = 200
 """So often a change of the roster is tried while others are faster."""
 
@@ -88,6 +90,9 @@ class Membership:
         await self._watch.observe(roster, self._records)
         if self._wants_change(roster):
             await self._update(self._balance)
+            if not self._subscription.durable and self.shares:
+                # What is to pass with its group passes unless it is renewed.
+                await self.save(list(self.shares.values()))
         else:
             await self._adopt(roster)
 
@@ -117,7 +122,7 @@ class Membership:
             before = 0 if stored is None else stored.revision
             [revision] = await self._records.save([Change(ROSTER, roster.encode(), before)])
             if revision is not None:
-                self._beat_at = time.monotonic() + self._lease / 3
+                self._beat_at = time.monotonic() + min(self._lease / 3, LONGEST_REST)
                 await self._adopt(roster)
                 return
             await asyncio.sleep(random.uniform(0.0, 0.002 * min(attempt + 1, 25)))
