@@ -12,7 +12,7 @@ from dragoman.client.pausing import Pauses
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.client.transactional.receiving import forget_old
 from dragoman.client.transactional.relay import Relay
-from dragoman.client.transactional.tables import HANDLED, LEASES, OUTBOX, create_tables
+from dragoman.client.transactional.tables import ALL, create_tables
 from dragoman.core.broker import Broker
 from dragoman.core.database import Database
 
@@ -32,7 +32,7 @@ class Storage:
             self._relay.start()
 
     def _prepare(self) -> None:
-        create_tables(self.database, (HANDLED, OUTBOX, LEASES))
+        create_tables(self.database, ALL)
         forget_old(self.database, time.time())
 
     def outbox(self, channel: str, bound: Bound) -> Outbox[T]:

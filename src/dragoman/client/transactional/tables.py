@@ -38,6 +38,14 @@ OUTBOX = """CREATE TABLE IF NOT EXISTS dragoman_outbox (
     created {real} NOT NULL)"""
 LEASES = """CREATE TABLE IF NOT EXISTS dragoman_leases (
     name {key} NOT NULL PRIMARY KEY, owner {key} NOT NULL, expires {real} NOT NULL)"""
+SAGAS = """CREATE TABLE IF NOT EXISTS dragoman_sagas (
+    id {key} NOT NULL PRIMARY KEY, name {key} NOT NULL, state {key} NOT NULL, step BIGINT NOT NULL,
+    attempt BIGINT NOT NULL, sends BIGINT NOT NULL, waiting BIGINT NOT NULL, due {real},
+    data {text} NOT NULL, problem {text}, created {real} NOT NULL, updated {real} NOT NULL,
+    version BIGINT NOT NULL)"""
+SAGA_EVENTS = """CREATE TABLE IF NOT EXISTS dragoman_saga_events (
+    id {identity}, saga {key} NOT NULL, happened {real} NOT NULL, event {text} NOT NULL)"""
+ALL = (HANDLED, OUTBOX, LEASES, SAGAS, SAGA_EVENTS)
 
 _TRIES = 5
 

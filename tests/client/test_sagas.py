@@ -1,0 +1,294 @@
+"""Sagas: all done or all undone, whatever the participants answer, and nothing between after the pivot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman import Client, EndpointOptions, RetryOptions, endpoint, record
+from dragoman.adapters.memory import MemoryBroker
+from dragoman.adapters.sqlite import SqliteDatabase
+from dragoman.client.saga import Saga, Step, orchestrate, state
+from dragoman.client.saga.state import ENDED, Progress, State
+from dragoman.client.saga.transitions import Verdict, after
+from dragoman.core.database import Database, Transaction
+from dragoman.core.errors import ConfigurationError, NotFound
+from dragoman.core.registry import Registry
+from tests.client.waiting import until
+
+ONCE = EndpointOptions(retry=RetryOptions(attempts=1))
+QUICK = RetryOptions(attempts=3, delay=0.0, jitter=0.0)
+
+
+@record
+class Trip:
+    traveller: str
+    flight: str = ""
+
+
+@record
+class Booking:
+    what: str
+    traveller: str
+    cancelled: bool = False
+
+
+@record
+class Booked:
+    reference: str
+
+
+@record
+class Refused(Exception):
+    reason: str
+
+
+def book(what: str) -> Callable[[Trip], Booking]:
+    def make(trip: Trip) -> Booking:
+        return Booking(what, trip.traveller)
+
+    return make
+
+
+def cancel(what: str) -> Callable[[Trip], Booking]:
+    def make(trip: Trip) -> Booking:
+        return Booking(what, trip.traveller, cancelled=True)
+
+    return make
+
+
+def with_flight(trip: Trip, reply: dict[str, Any]) -> Trip:
+    return Trip(trip.traveller, reply["reference"])
+
+
+def trip(timeout: float = 3600.0, retry: RetryOptions = QUICK) -> Saga[Trip]:
+    def step(name: str, **more: Any) -> Step[Trip]:
+        return Step(name, f"{name}.commands", book(name), timeout=timeout, retry=retry, **more)
+
+    return Saga(
+        "trip",
+        Trip,
+        (
+            step("flight", compensation=cancel("flight"), take=with_flight),
+            step("hotel", compensation=cancel("hotel")),
+            step("payment", pivot=True),
+            step("ticket"),
+        ),
+    )
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = SqliteDatabase(f"sqlite://{tmp_path / 'app.db'}")
+    with database.transaction() as tx:
+        tx.execute("CREATE TABLE bookings (what TEXT, traveller TEXT)")
+    yield database
+    database.close()
+
+
+class Participants:
+    """One for each step. ``refusing`` ones say no so many times."""
+
+    def __init__(self, **refusing: int) -> None:
+        self.refusing = refusing
+        self.calls: list[str] = []
+
+    def endpoints(self) -> list[object]:
+        return [self._endpoint(name) for name in ("flight", "hotel", "payment", "ticket")]
+
+    def _endpoint(self, name: str) -> object:
+        @endpoint(f"{name}.commands", group=name, raises=[Refused], options=ONCE)
+        def handle(command: Booking, tx: Transaction) -> Booked:
+            verb = "Cancel" if command.cancelled else "Book"
+            self.calls.append(f"{verb} {name}")
+            if verb == "Book" and self.refusing.get(name, 0):
+                self.refusing[name] -= 1
+                raise Refused("There is none left.")
+            row = (name, command.traveller)
+            if verb == "Book":
+                tx.execute("INSERT INTO bookings VALUES (?, ?)", row)
+            else:
+                tx.execute("DELETE FROM bookings WHERE what = ? AND traveller = ?", row)
+            return Booked(f"{name}-1")
+
+        return handle
+
+
+def bookings(database: Database) -> list[str]:
+    with database.transaction(write=False) as tx:
+        return [str(row[0]) for row in tx.execute("SELECT what FROM bookings ORDER BY what")]
+
+
+def told(database: Database, id: str) -> list[str]:
+    with database.transaction(write=False) as tx:
+        return [str(event) for _, event in state.events(tx, id)]
+
+
+async def test_a_saga_whose_steps_all_succeed_is_completed(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    saga, people = orchestrate(trip()), Participants()
+    async with Client(memory, registry, [saga, *people.endpoints()], database=database):
+        id = await saga.start(Trip("Ada"))
+        found = await saga.ended(id)
+    assert found.state is State.COMPLETED
+    assert found.shown()["data"] == {"traveller": "Ada", "flight": "flight-1"}
+    assert bookings(database) == ["flight", "hotel", "payment", "ticket"]
+    assert told(database, id) == [
+        "started",
+        "do flight: done",
+        "do hotel: done",
+        "do payment: done",
+        "do ticket: done",
+        "completed",
+    ]
+
+
+async def test_a_refusal_before_the_pivot_undoes_what_was_done(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    saga, people = orchestrate(trip()), Participants(payment=1)
+    async with Client(memory, registry, [saga, *people.endpoints()], database=database):
+        found = await saga.ended(await saga.start(Trip("Ada")))
+    assert found.state is State.REJECTED
+    assert found.problem == "Refused"
+    assert bookings(database) == []
+    assert people.calls == ["Book flight", "Book hotel", "Book payment", "Cancel hotel", "Cancel flight"]
+
+
+async def test_a_step_behind_the_pivot_is_repeated_until_it_succeeds(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    saga, people = orchestrate(trip()), Participants(ticket=2)
+    async with Client(memory, registry, [saga, *people.endpoints()], database=database), saga.watch():
+        found = await saga.ended(await saga.start(Trip("Ada")))
+    assert found.state is State.COMPLETED
+    assert bookings(database) == ["flight", "hotel", "payment", "ticket"]
+
+
+async def test_a_step_that_never_succeeds_waits_for_a_person_who_may_try_it_again(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    saga, people = orchestrate(trip()), Participants(ticket=QUICK.attempts)
+    async with Client(memory, registry, [saga, *people.endpoints()], database=database), saga.watch():
+        id = await saga.start(Trip("Ada"))
+        await until(lambda: _stuck(database, id))
+        assert bookings(database) == ["flight", "hotel", "payment"], "what is paid is not undone"
+        with database.transaction() as tx:
+            found = state.find(tx, id)
+            assert found is not None
+            state.save(tx, state.retried(found, 0.0))
+        assert (await saga.ended(id)).state is State.COMPLETED
+
+
+def _stuck(database: Database, id: str) -> bool:
+    with database.transaction(write=False) as tx:
+        found = state.find(tx, id)
+    return found is not None and found.stuck
+
+
+async def test_a_command_that_nobody_answers_is_sent_again_and_has_its_effect_once(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    """The participants come late: by then several commands wait for them."""
+    saga, people = (
+        orchestrate(trip(timeout=0.01, retry=RetryOptions(attempts=1000, delay=0.0))),
+        Participants(),
+    )
+    async with Client(memory, registry, [saga], database=database), saga.watch():
+        id = await saga.start(Trip("Ada"))
+        await until(lambda: told(database, id).count("do flight: no answer") >= 2)
+        async with Client(memory, registry, people.endpoints(), database=database):
+            assert (await saga.ended(id)).state is State.COMPLETED
+    assert people.calls.count("Book flight") == 1
+    assert bookings(database) == ["flight", "hotel", "payment", "ticket"]
+
+
+async def test_a_step_that_stays_silent_is_undone_with_the_others(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    flight, hotel, *others = trip().steps
+    silent = Saga("trip", Trip, (flight, replace(hotel, timeout=0.01), *others))
+    saga, people = orchestrate(silent), Participants()
+    answering = [each for each in people.endpoints() if "hotel" not in each.__dragoman_endpoint__.channel]  # type: ignore[attr-defined]
+    async with Client(memory, registry, [saga, *answering], database=database), saga.watch():
+        id = await saga.start(Trip("Ada"))
+        await until(lambda: "undo hotel: no answer" in told(database, id))
+        with database.transaction(write=False) as tx:
+            found = state.find(tx, id)
+        assert found is not None
+        assert found.state is State.COMPENSATING
+
+
+async def test_a_saga_goes_on_where_its_orchestrator_has_stopped(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    people = Participants()
+    first = orchestrate(trip())
+    async with Client(memory, registry, [first], database=database):
+        id = await first.start(Trip("Ada"))
+    async with Client(memory, registry, people.endpoints(), database=database) as client:
+        await until(lambda: client.metrics.of("flight.commands").handled)
+    second = orchestrate(trip())
+    async with Client(memory, registry, [second, *people.endpoints()], database=database):
+        assert (await second.ended(id)).state is State.COMPLETED
+    assert bookings(database) == ["flight", "hotel", "payment", "ticket"]
+
+
+async def test_a_saga_of_a_known_id_is_not_begun_again(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    saga, people = orchestrate(trip()), Participants()
+    async with Client(memory, registry, [saga, *people.endpoints()], database=database):
+        for _ in range(3):
+            await saga.start(Trip("Ada"), id="trip-1")
+        await saga.ended("trip-1")
+        with pytest.raises(NotFound, match="no saga 'trip-2'"):
+            await saga.progress("trip-2")
+    assert people.calls.count("Book flight") == 1
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (),
+        (Step("a", "a", book("a")), Step("a", "a", book("a"))),
+        (Step("a/b", "a", book("a")),),
+        (Step("a", "a", book("a"), pivot=True), Step("b", "b", book("b"), pivot=True)),
+        (Step("a", "a", book("a"), pivot=True, compensation=cancel("a")),),
+        (Step("a", "a", lambda trip: trip),),
+    ],
+)
+def test_a_saga_that_makes_no_sense_is_refused(steps: tuple[Step[Trip], ...]) -> None:
+    with pytest.raises(ConfigurationError):
+        Saga("trip", Trip, steps)
+
+
+@given(verdicts=st.lists(st.sampled_from(list(Verdict)), max_size=60))
+@settings(deadline=None, max_examples=200)
+def test_whatever_is_answered_nothing_is_undone_after_the_pivot(verdicts: list[Verdict]) -> None:
+    """The model: a list of steps done, to which answers are applied. It ends empty, full, or not at all."""
+    saga = trip()
+    now = Progress("1", "trip", State.RUNNING, 0, 0, 0, False, 0.0, "{}", None, 0.0, 0.0, 0)
+    done: list[int] = []
+    for verdict in verdicts:
+        if now.state in ENDED or now.stuck:
+            break
+        now = replace(now, sends=now.sends + 1, waiting=True)
+        if verdict is Verdict.DONE:
+            done = [*done, now.step] if now.state is State.RUNNING else [n for n in done if n != now.step]
+        before, now = now, after(saga, now, verdict, "reason", 1.0)
+        if 2 in done:
+            assert now.state is not State.COMPENSATING
+            assert now.state is not State.REJECTED
+        assert before.state is not State.COMPENSATING or now.state is not State.RUNNING
+    if now.state is State.COMPLETED:
+        assert done == [0, 1, 2, 3]
+    elif now.state is State.REJECTED:
+        assert done == []
