@@ -64,7 +64,7 @@ class Kafka(Server):
             raise ServiceUnavailable(f"Maven could not fetch Kafka {VERSION}: {done.stdout[-500:]}")
         partial.rename(JARS)
 
-    def prepare(self) -> None:
+    def settings(self) -> dict[str, str]:
         # Kafka tells clients where to find it: those that come through the proxy are told the proxy's port.
         ports = {
             "PLAINTEXT": self.port,
@@ -72,7 +72,7 @@ class Kafka(Server):
             "CONTROLLER": self.controller_port,
         }
         advertised = {"PLAINTEXT": self.port, "PROXIED": self.proxy_port}
-        settings = {
+        return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
@@ -93,13 +93,20 @@ class Kafka(Server):
             "group.min.session.timeout.ms": "1000",
             "group.coordinator.rebalance.protocols": "classic,consumer",
             "auto.create.topics.enable": "false",
+            "log.cleaner.backoff.ms": "500",
         }
-        self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    def users(self) -> Sequence[str]:
+        """Who may sign in by SCRAM, as the tool that formats the storage wants it."""
+        return ()
+
+    def prepare(self) -> None:
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in self.settings().items()))
         identity = "ZHJhZ29tYW4ta2Fma2EtMQ"
+        users = [argument for user in self.users() for argument in ("--add-scram", user)]
+        tool = [*self._java(), "kafka.tools.StorageTool", "format"]
         subprocess.run(
-            [*self._java(), "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings)],
-            check=True,
-            capture_output=True,
+            [*tool, "-t", identity, "-c", str(self._settings), *users], check=True, capture_output=True
         )
 
     def command(self) -> Sequence[str]:

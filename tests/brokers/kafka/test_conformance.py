@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from dragoman.testing.brokers import BrokerSuite, Harness
+from dragoman.testing.proxy import Proxy
 from tests.services.kafka import Kafka
 
 OPTIONS = (
     "session.timeout.ms=4000&heartbeat.interval.ms=500&topic.metadata.refresh.interval.ms=500&handover=0.3"
+    "&reconnect.backoff.max.ms=500"
 )
+CUT = "&delivery.timeout.ms=6000&socket.timeout.ms=2000"
 
 
 class TestKafka(BrokerSuite):
     @pytest.fixture
     def harness(self, kafka_server: Kafka) -> Harness:
-        async def restart() -> None:
-            kafka_server.kill()
-            await asyncio.to_thread(kafka_server.restart)
-
-        return Harness(f"{kafka_server.url}?{OPTIONS}", restart=restart)
+        url = f"{kafka_server.url}?{OPTIONS}"
+        return Harness(
+            url,
+            restart=kafka_server.kill_and_restart,
+            behind=lambda: Proxy(url + CUT, port=kafka_server.proxy_port, target=kafka_server.proxied_port),
+        )

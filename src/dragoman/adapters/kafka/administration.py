@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from dragoman.adapters.kafka.faults import faults
+from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.core.broker import Lag
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
@@ -37,7 +37,9 @@ INTERNAL = "__dragoman"
 _RETENTION = "retention.ms"
 _REPLICATION = "replication.factor"
 
-_LEADERLESS = (
+_REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+_MOMENTARY = (
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_LEADER_EPOCH,
@@ -50,13 +52,30 @@ R = TypeVar("R")
 
 class Administration:
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._complaints: dict[int, KafkaError] = {}
         with faults():
-            self._admin = AdminClient(dict(settings))
+            self._admin = AdminClient({**settings, "error_cb": self._complain})
+
+    def _complain(self, error: KafkaError) -> None:
+        self._complaints[error.code()] = error
 
     def reach(self) -> None:
         """Raises ``BrokerUnavailable``, ``AccessRefused``."""
-        with faults():
-            self._admin.list_topics(timeout=TIMEOUT / 2)
+        self._complaints.clear()
+        deadline = time.monotonic() + TIMEOUT / 2
+        while True:
+            try:
+                self._admin.list_topics(timeout=0.5)
+                return
+            except KafkaException as error:
+                # Why it gets no answer is told only to whoever listens.
+                self._admin.poll(0)
+                refused = next(
+                    (self._complaints[code] for code in _REFUSED if code in self._complaints), None
+                )
+                down = KafkaError._ALL_BROKERS_DOWN in self._complaints
+                if refused is not None or down or time.monotonic() > deadline:
+                    raise translated(refused or error.args[0]) from error
 
     def create(self, channel: Channel) -> bool:
         settings = {**channel.settings, _RETENTION: _milliseconds(channel.retention)}
@@ -181,12 +200,15 @@ class Administration:
 
     def committed(self, group: str, places: Sequence[Place]) -> dict[Place, int]:
         wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
-        with faults(group=group):
+
+        def ask() -> dict[Place, int]:
             answer: Any = self._admin.list_consumer_group_offsets(
                 [wanted], require_stable=True, request_timeout=TIMEOUT
             )[group]
-            stored = answer.result().topic_partitions
-        return {(one.topic, one.partition): one.offset for one in stored if one.offset >= 0}
+            return stored_offsets(answer.result().topic_partitions)
+
+        with faults(group=group):
+            return patiently(ask)
 
     def members(self, group: str) -> tuple[int, bool]:
         """How many a group has, and whether it has settled who does what."""
@@ -211,14 +233,22 @@ class Administration:
                     raise
 
 
+def stored_offsets(found: Iterable[Any]) -> dict[Place, int]:
+    """Where a group is. An offset that cannot be told is not the same as none."""
+    for one in found:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+
 def patiently(call: Callable[[], R]) -> R:
-    """A partition that was just made, or whose leader just died, has no leader for a moment."""
+    """What is so for a moment only: a new partition has no leader, a transaction is being committed."""
     deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             return call()
         except KafkaException as error:
-            if error.args[0].code() not in _LEADERLESS or time.monotonic() > deadline:
+            if error.args[0].code() not in _MOMENTARY or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
 

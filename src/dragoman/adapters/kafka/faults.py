@@ -29,7 +29,7 @@ KINDS: dict[type[DragomanError], str] = {
         INVALID_PRODUCER_ID_MAPPING _ASSIGNMENT_LOST _MAX_POLL_EXCEEDED _FENCED
         FENCED_STATE_EPOCH STREAMS_TOPOLOGY_FENCED""",
     AccessRefused: """
-        _AUTHENTICATION SASL_AUTHENTICATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM
+        _AUTHENTICATION _SSL SASL_AUTHENTICATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM
         TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED SECURITY_DISABLED DELEGATION_TOKEN_AUTH_DISABLED
         DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -40,7 +40,7 @@ KINDS: dict[type[DragomanError], str] = {
         INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT INVALID_REQUEST
         INVALID_REQUIRED_ACKS INVALID_GROUP_ID INVALID_SESSION_TIMEOUT INVALID_TRANSACTION_TIMEOUT
         INVALID_REGULAR_EXPRESSION INCONSISTENT_GROUP_PROTOCOL UNSUPPORTED_ASSIGNOR GROUP_MAX_SIZE_REACHED
-        POLICY_VIOLATION _EXISTING_SUBSCRIPTION _CONFLICT _SSL""",
+        POLICY_VIOLATION _EXISTING_SUBSCRIPTION _CONFLICT""",
     EncodeError: """
         MSG_SIZE_TOO_LARGE INVALID_MSG_SIZE RECORD_LIST_TOO_LARGE INVALID_RECORD INVALID_TIMESTAMP
         OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE UNSUPPORTED_COMPRESSION_TYPE
@@ -85,7 +85,7 @@ BY_CODE: dict[int, type[DragomanError]] = {
 _NEXT: dict[type[DragomanError], str] = {
     ChannelNotFound: "Create it first: dragoman channel create NAME",
     BrokerUnavailable: "Is the server up and the address right?",
-    AccessRefused: "Check the user, the password, the mechanism, and what the server's rules let it do.",
+    AccessRefused: "Check user, password, mechanism and certificates, and the server's rules for them.",
     ConfigurationError: "Check the URL's options and the channel's settings.",
     EncodeError: "Raise the topic's max.message.bytes and the URL's message.max.bytes, or send less at once.",
     Unsupported: "Use a newer server, or leave the option out.",

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from dragoman.adapters.kafka.administration import TIMEOUT
+from dragoman.adapters.kafka.administration import TIMEOUT, stored_offsets
 from dragoman.adapters.kafka.errands import Errands, NotYet
 from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.adapters.kafka.holding import Holding
@@ -350,8 +350,7 @@ class KafkaReceiver:
         asked = [TopicPartition(*place) for place in places]
         while not self.closed:
             try:
-                answers = self.consumer.committed(asked, timeout=TIMEOUT)
-                return {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
+                return {**stored_offsets(self.consumer.committed(asked, timeout=TIMEOUT))}
             except KafkaException as error:
                 self._fail(translated(error.args[0], group=self.group))
         return {}

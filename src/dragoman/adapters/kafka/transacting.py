@@ -12,7 +12,13 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from dragoman.adapters.kafka.administration import INTERNAL, TIMEOUT, Administration
+from dragoman.adapters.kafka.administration import (
+    INTERNAL,
+    TIMEOUT,
+    Administration,
+    patiently,
+    stored_offsets,
+)
 from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.adapters.kafka.receiving import KafkaReceiver
 from dragoman.adapters.kafka.sending import produce, producer_settings
@@ -46,9 +52,12 @@ class Transactor:
     def marked(self) -> int | None:
         """The number last recorded. Nobody else can record one any more."""
         assert self._marks is not None
+        marks = self._marks
         with faults():
-            [found] = self._marks.committed([TopicPartition(INTERNAL, 0)], timeout=TIMEOUT)
-        return found.offset if found.offset >= 0 else None
+            stored = patiently(
+                lambda: stored_offsets(marks.committed([TopicPartition(INTERNAL, 0)], timeout=TIMEOUT))
+            )
+        return stored.get((INTERNAL, 0))
 
     def run(
         self,
