@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +17,11 @@ from dragoman import Client, EndpointOptions, RetryOptions, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.adapters.sqlite import SqliteDatabase
 from dragoman.client.saga import Saga, Step, orchestrate, state
+from dragoman.client.saga.ledger import Ledger
 from dragoman.client.saga.state import ENDED, Progress, State
 from dragoman.client.saga.transitions import Verdict, after
 from dragoman.core.database import Database, Transaction
-from dragoman.core.errors import ConfigurationError, NotFound
+from dragoman.core.errors import ConfigurationError, Conflict, NotFound
 from dragoman.core.registry import Registry
 from tests.client.waiting import until
 
@@ -173,18 +176,34 @@ async def test_a_step_behind_the_pivot_is_repeated_until_it_succeeds(
 
 
 async def test_a_step_that_never_succeeds_waits_for_a_person_who_may_try_it_again(
-    memory: MemoryBroker, registry: Registry, database: Database
+    memory: MemoryBroker, registry: Registry, database: SqliteDatabase
 ) -> None:
     saga, people = orchestrate(trip()), Participants(ticket=QUICK.attempts)
     async with Client(memory, registry, [saga, *people.endpoints()], database=database), saga.watch():
         id = await saga.start(Trip("Ada"))
         await until(lambda: _stuck(database, id))
         assert bookings(database) == ["flight", "hotel", "payment"], "what is paid is not undone"
-        with database.transaction() as tx:
-            found = state.find(tx, id)
-            assert found is not None
-            state.save(tx, state.retried(found, 0.0))
+        url = ["--database", f"sqlite://{database.path}", "--json"]
+        [listed] = await said("saga", "list", "--state", "stuck", *url)
+        assert (listed["id"], listed["saga"], listed["state"], listed["step"]) == (id, "trip", "stuck", 3)
+        shown = await said("saga", "show", id, *url)
+        assert shown["data"] == {"traveller": "Ada", "flight": "flight-1"}
+        assert "stuck: Refused" in [each["event"] for each in shown["events"]]
+        await said("saga", "retry", id, *url)
         assert (await saga.ended(id)).state is State.COMPLETED
+        with pytest.raises(Conflict, match="not stuck"):
+            Ledger(database).retry(id)
+
+
+async def said(*arguments: str) -> Any:
+    """What a command prints."""
+    from typer.testing import CliRunner
+
+    from dragoman.cli import application
+
+    result = await asyncio.to_thread(CliRunner().invoke, application([*arguments]), arguments)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 def _stuck(database: Database, id: str) -> bool:

@@ -20,6 +20,7 @@ NOUNS = {
     "model": "AsyncMDSL models: lint, format, AsyncAPI, diagrams, code.",
     "topology": "Publishers and subscribers of many programs: list, watch, explain, announce.",
     "pipeline": "Channels as tables with Spark: run, audit, backfill, quarantine, SQL.",
+    "saga": "Sagas: list, show what happened, try stuck ones again.",
     "config": "The settings in force, and where each came from.",
 }
 """Each is a module of this package with a Typer ``app``."""

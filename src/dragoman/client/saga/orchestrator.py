@@ -34,7 +34,6 @@ from dragoman.client.saga.transitions import Verdict, after
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.database import Transaction, TransactionConflict
-from dragoman.core.errors import NotFound
 from dragoman.core.format import Codec, Format
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
@@ -86,7 +85,7 @@ class Orchestrator(Generic[D]):
 
     async def progress(self, id: str) -> Progress:
         """Where a saga stands. Raises ``NotFound``."""
-        return await asyncio.to_thread(self._transact, lambda tx: _known(tx, id))
+        return await asyncio.to_thread(self._transact, lambda tx: state.known(tx, id))
 
     async def ended(self, id: str, timeout: float = 60.0) -> Progress:
         """Wait until it is completed or rejected."""
@@ -239,13 +238,6 @@ def orchestrate(saga: Saga[D]) -> Orchestrator[D]:
     made = type(name, (Orchestrator,), members)
     controller(group=f"saga.{saga.name}")(made)
     return cast("Orchestrator[D]", made(saga, outboxes))
-
-
-def _known(tx: Transaction, id: str) -> Progress:
-    found = state.find(tx, id)
-    if found is None:
-        raise NotFound(f"There is no saga {id!r}.", code="saga.not-found", next="See: dragoman saga list")
-    return found
 
 
 def _verdict(message: Message) -> tuple[Verdict, str]:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from dragoman.core.database import Row, Transaction, TransactionConflict
+from dragoman.core.errors import NotFound
 
 _SELECT = """SELECT id, name, state, step, attempt, sends, waiting, due, data, problem, created, updated,
     version FROM dragoman_sagas"""
@@ -100,6 +101,14 @@ def save(tx: Transaction, saga: Progress) -> None:
 def find(tx: Transaction, id: str) -> Progress | None:
     rows = tx.execute(_SELECT + " WHERE id = ?", (id,))
     return _progress(rows[0]) if rows else None
+
+
+def known(tx: Transaction, id: str) -> Progress:
+    """Raises ``NotFound``."""
+    found = find(tx, id)
+    if found is None:
+        raise NotFound(f"There is no saga {id!r}.", code="saga.not-found", next="See: dragoman saga list")
+    return found
 
 
 def overdue(tx: Transaction, name: str, now: float, limit: int) -> list[str]:
