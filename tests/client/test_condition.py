@@ -75,8 +75,8 @@ def test_headers_and_key_are_looked_at_before_the_payload() -> None:
     condition = read_condition("header.region == 'eu' and payload.amount > 1 and key != 'x'")
     assert condition.early is not None
     assert condition.late is not None
-    assert condition.early(MESSAGE)
-    assert not condition.early(MESSAGE._replace(headers=()))
+    assert condition.early(MESSAGE, None)
+    assert not condition.early(MESSAGE._replace(headers=()), None)
     assert read_condition("header.region == 'eu'").late is None
 
 

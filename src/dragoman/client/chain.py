@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dragoman.client.burial import Bury, burial
+from dragoman.client.composition import when_failed
 from dragoman.client.condition import Condition, read_condition
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.later import postponing, retries_of
@@ -35,7 +36,11 @@ class Chain:
     tracing: Tracing | None = None
 
     def around(self) -> tuple[Middleware, ...]:
-        return (*self.observing(), *self.before(), *self.failing(), *self.repeating())
+        layers = (*self.failing(), *self.repeating())
+        if self.tracing is None and self.endpoint.options.deliveries is None:
+            # All of them look at failures only, so messages that do not fail need not pass them.
+            layers = (when_failed(layers, self.counters),)
+        return (*self.observing(), *self.before(), *layers)
 
     def observing(self) -> tuple[Middleware, ...]:
         return () if self.tracing is None else (self.tracing.consume,)

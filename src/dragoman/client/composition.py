@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from dragoman.client.delivery import Delivery
+from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.core.errors import ClientError
 
@@ -25,8 +26,38 @@ def _around(middleware: Middleware, inside: Handler) -> Handler:
     return lambda delivery: middleware(delivery, inside)
 
 
+def when_failed(layers: Sequence[Middleware], counters: ChannelMetrics) -> Middleware:
+    """Layers that wait until the handler raises: they meet its first error as if they had called it."""
+
+    async def handle(delivery: Delivery, next: Handler) -> Outcome:
+        try:
+            outcome = await next(delivery)
+        except Exception as error:
+            return await compose(layers, _failing_first(error, next))(delivery)
+        counters.handled += outcome.acknowledge
+        return outcome
+
+    return handle
+
+
+def _failing_first(error: Exception, next: Handler) -> Handler:
+    errors = [error]
+
+    async def handle(delivery: Delivery) -> Outcome:
+        if errors:
+            raise errors.pop()
+        return await next(delivery)
+
+    return handle
+
+
 def guarded(middleware: Middleware) -> Middleware:
-    """A user's middleware whose own errors are told apart from those of the handler inside it."""
+    """A user's middleware whose own errors are told apart from those of the handler inside it.
+
+    One that says of itself that it needs no guard is left as it is.
+    """
+    if getattr(middleware, "guarded", True) is False:
+        return middleware
     name = getattr(middleware, "__qualname__", type(middleware).__qualname__)
 
     async def handle(delivery: Delivery, next: Handler) -> Outcome:

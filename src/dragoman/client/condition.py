@@ -12,39 +12,36 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.message import Message, header
 
 LONGEST = 4000
 
-Test = Callable[["Scope"], Any]
+Get = Callable[[Message, Any], Any]
+"""From the message and its decoded payload, if there is one already."""
 Place = tuple[str | int, ...]
-
-
-class Scope(NamedTuple):
-    """What a condition looks at. ``value`` is the decoded payload, once there is one."""
-
-    message: Message
-    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """Two parts that both have to be met: one needs headers and key alone, the other the payload, too."""
 
-    early: Callable[[Message], bool] | None
-    late: Callable[[Message, Any], bool] | None
+    early: Get | None
+    late: Get | None
 
     def meets(self, message: Message, value: Any) -> bool:
-        if self.early is not None and not self.early(message):
+        if self.early is not None and not self.early(message, None):
             return False
-        return self.late is None or self.late(message, value)
+        return self.late is None or bool(self.late(message, value))
 
 
 class _Text(str):
     """A header or key: text that is compared with a number as a number."""
+
+    __slots__ = ()
 
 
 _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -70,85 +67,114 @@ def read_condition(text: str) -> Condition:
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise _refused(text, "it is not an expression", None) from error
     parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
-    early = [_compiled(part, text) for part in parts if not _needs_payload(part)]
-    late = [_compiled(part, text) for part in parts if _needs_payload(part)]
-    return Condition(
-        _joined_early(early) if early else None,
-        _joined_late(late) if late else None,
-    )
-
-
-def _joined_early(tests: list[Test]) -> Callable[[Message], bool]:
-    return lambda message: all(test(Scope(message)) for test in tests)
-
-
-def _joined_late(tests: list[Test]) -> Callable[[Message, Any], bool]:
-    def meets(message: Message, value: Any) -> bool:
-        scope = Scope(message, value)
-        return all(test(scope) for test in tests)
-
-    return meets
+    early = [_test(part, text) for part in parts if not _needs_payload(part)]
+    late = [_test(part, text) for part in parts if _needs_payload(part)]
+    return Condition(_every(early) if early else None, _every(late) if late else None)
 
 
 def _needs_payload(node: ast.expr) -> bool:
     return any(isinstance(each, ast.Name) and each.id == "payload" for each in ast.walk(node))
 
 
-def _compiled(node: ast.expr, text: str) -> Test:
+def _test(node: ast.expr, text: str) -> Get:
     match node:
-        case ast.BoolOp(op=op, values=values):
-            tests = [_compiled(each, text) for each in values]
-            every = all if isinstance(op, ast.And) else any
-            return lambda scope: every(test(scope) for test in tests)
+        case ast.BoolOp(op=ast.And(), values=values):
+            return _every([_test(each, text) for each in values])
+        case ast.BoolOp(values=values):
+            return _some([_test(each, text) for each in values])
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            test = _compiled(operand, text)
-            return lambda scope: not test(scope)
-        case ast.Compare():
-            return _comparison(node, text)
+            test = _test(operand, text)
+            return lambda message, value: not test(message, value)
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            sides = (left, *comparators)
+            steps = zip(ops, sides, sides[1:], strict=False)
+            return _every([_comparison(op, one, other, text) for op, one, other in steps])
         case _:
             return _operand(node, text)
 
 
-def _comparison(node: ast.Compare, text: str) -> Test:
-    steps = []
-    sides = [_operand(each, text) for each in (node.left, *node.comparators)]
-    for op, left, right in zip(node.ops, sides, sides[1:], strict=False):
-        steps.append((_COMPARISONS[type(op)], left, right))
+def _every(tests: list[Get]) -> Get:
+    if len(tests) == 1:
+        return tests[0]
+    return lambda message, value: all(test(message, value) for test in tests)
 
-    def compare(scope: Scope) -> bool:
+
+def _some(tests: list[Get]) -> Get:
+    return lambda message, value: any(test(message, value) for test in tests)
+
+
+def _comparison(op: ast.cmpop, left: ast.expr, right: ast.expr, text: str) -> Get:
+    how, one, other = _COMPARISONS[type(op)], _operand(left, text), _operand(right, text)
+    if isinstance(right, ast.Constant) and not _is_text(left):
+        return _with_constant(how, one, right.value)
+    if isinstance(op, ast.Eq) and isinstance(right, ast.Constant) and isinstance(right.value, str):
+        quick = _equals(left, right.value.encode())
+        if quick is not None:
+            return quick
+
+    def compare(message: Message, value: Any) -> bool:
+        here, there = one(message, value), other(message, value)
         try:
-            return all(_compare(how, left(scope), right(scope)) for how, left, right in steps)
+            if here.__class__ is _Text and _is_number(there):
+                here = float(here)
+            elif there.__class__ is _Text and _is_number(here):
+                there = float(there)
+            return bool(how(here, there))
         except (TypeError, ValueError):
             return False
 
     return compare
 
 
-def _compare(how: Callable[[Any, Any], Any], left: Any, right: Any) -> bool:
-    if isinstance(left, _Text) and isinstance(right, int | float) and not isinstance(right, bool):
-        left = float(left)
-    elif isinstance(right, _Text) and isinstance(left, int | float) and not isinstance(left, bool):
-        right = float(right)
-    return bool(how(left, right))
-
-
-def _operand(node: ast.expr, text: str) -> Test:
+def _equals(node: ast.expr, wanted: bytes) -> Get | None:
+    """To see whether a header or the key equals some text, it need not become text."""
     match node:
-        case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
-            return lambda scope: value
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
-            negative = -value
-            return lambda scope: negative
+        case ast.Attribute(value=ast.Name(id="header" | "headers"), attr=name):
+            return lambda message, value: header(message.headers, name) == wanted
+        case ast.Name(id="key"):
+            return lambda message, value: message.key == wanted
+        case _:
+            return None
+
+
+def _with_constant(how: Callable[[Any, Any], Any], get: Get, constant: Any) -> Get:
+    """The frequent case: a place in the payload beside a value."""
+
+    def compare(message: Message, value: Any) -> bool:
+        try:
+            return bool(how(get(message, value), constant))
+        except TypeError:
+            return False
+
+    return compare
+
+
+def _is_text(node: ast.expr) -> bool:
+    """Headers and keys are text, whatever they stand for."""
+    return not _needs_payload(node) and not isinstance(node, ast.Constant)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _operand(node: ast.expr, text: str) -> Get:
+    match node:
+        case ast.Constant(value=constant) if constant is None or isinstance(constant, str | int | float):
+            return lambda message, value: constant
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            negative = -number
+            return lambda message, value: negative
         case ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements):
             operands = [_operand(each, text) for each in elements]
-            return lambda scope: [each(scope) for each in operands]
+            return lambda message, value: [each(message, value) for each in operands]
         case ast.Name() | ast.Attribute() | ast.Subscript():
             return _place(node, text)
         case _:
             raise _refused(text, f"{ast.unparse(node)!r} is not allowed", node)
 
 
-def _place(node: ast.expr, text: str) -> Test:
+def _place(node: ast.expr, text: str) -> Get:
     steps: list[str | int] = []
     inner = node
     while True:
@@ -156,6 +182,8 @@ def _place(node: ast.expr, text: str) -> Test:
             case ast.Attribute(value=below, attr=name) if not name.startswith("_"):
                 steps.append(name)
             case ast.Subscript(value=below, slice=ast.Constant(value=str() | int() as name)):
+                if isinstance(name, str) and name.startswith("_"):
+                    raise _refused(text, f"{ast.unparse(inner)!r} is not allowed", inner)
                 steps.append(name)
             case ast.Name(id=root):
                 return _rooted(root, tuple(reversed(steps)), text, node)
@@ -164,34 +192,48 @@ def _place(node: ast.expr, text: str) -> Test:
         inner = below
 
 
-def _rooted(root: str, place: Place, text: str, node: ast.expr) -> Test:
+def _rooted(root: str, place: Place, text: str, node: ast.expr) -> Get:
     match root, place:
+        case "payload", (str() as name,):
+            return _field(name)
         case "payload", _:
-            return lambda scope: _found(scope.value, place)
+            return lambda message, value: _found(value, place)
         case (("header" | "headers"), (str() as name,)):
-            return lambda scope: _text(header(scope.message.headers, name))
+            return lambda message, value: _text(header(message.headers, name))
         case "key", ():
-            return lambda scope: _text(scope.message.key)
+            return lambda message, value: _text(message.key)
         case _:
             raise _refused(text, f"{ast.unparse(node)!r} is not known", node)
 
 
+def _field(name: str) -> Get:
+    def get(message: Message, value: Any) -> Any:
+        found = value.get(name) if _is_mapping(value.__class__) else getattr(value, name, None)
+        return found.value if isinstance(found, Enum) else found
+
+    return get
+
+
+@lru_cache(maxsize=1000)
+def _is_mapping(cls: type) -> bool:
+    return issubclass(cls, Mapping)
+
+
 def _found(value: Any, place: Place) -> Any:
     for step in place:
-        if value is None:
-            return None
-        if isinstance(step, int) or isinstance(value, list | tuple):
-            indexed = isinstance(step, int) and isinstance(value, list | tuple)
-            value = value[step] if indexed and -len(value) <= step < len(value) else None  # type: ignore[operator]
-        elif isinstance(value, Mapping):
-            value = value.get(step)
-        else:
-            value = getattr(value, step, None)
+        value = _step(value, step)
     return value.value if isinstance(value, Enum) else value
 
 
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(step, str):
+        return value.get(step) if _is_mapping(value.__class__) else getattr(value, step, None)
+    within = isinstance(value, list | tuple) and -len(value) <= step < len(value)
+    return value[step] if within else None
+
+
 def _text(raw: bytes | None) -> _Text | None:
-    return None if raw is None else _Text(raw.decode("utf-8", "replace"))
+    return None if raw is None else _Text(raw, "utf-8", "replace")
 
 
 def _refused(text: str, why: str, node: ast.expr | None) -> ConfigurationError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import MESSAGE_ID
@@ -15,50 +15,63 @@ from dragoman.core.message import header
 Identify = Callable[[Delivery], Hashable]
 
 
-def identity(delivery: Delivery) -> Hashable:
-    """By the header ``message-id``, else by where the message stands in its channel."""
-    message = delivery.message
-    found = header(message.headers, MESSAGE_ID) if message.headers else None
-    return (message.channel, message.partition, message.offset) if found is None else found
-
-
 class Deduplicate:
     """Remembers the last messages in memory: repetitions that come soon, to the same process, are dropped.
 
-    Cheap, and a promise no longer than the process lives. For effects that happen once whatever comes, let
-    the endpoint take a transaction: the idempotent receiver remembers in the database of its effects. A copy
-    that comes while the first is at work waits for it, and is handled if that one fails.
+    Messages are told apart by what ``by`` gives, else by the header ``message-id``, else by where they stand
+    in their channel. A copy that comes while the first is at work waits for it, and is handled if that one
+    fails. Cheap, and a promise no longer than the process lives: for effects that happen once whatever comes,
+    let the endpoint take a transaction, and the database of its effects remembers.
     """
 
-    def __init__(self, remember: int = 10_000, by: Identify = identity) -> None:
+    def __init__(self, remember: int = 10_000, by: Identify | None = None) -> None:
         if remember < 1:
             raise ConfigurationError(
                 f"Nothing can be told from a memory of {remember}.", next="Use 1 or more."
             )
+        self.guarded = by is not None
         self.dropped = 0
         self._most = remember
         self._identify = by
         self._handled: OrderedDict[Hashable, None] = OrderedDict()
-        self._at_work: dict[Hashable, asyncio.Future[None]] = {}
+        self._at_work: dict[Hashable, asyncio.Future[None] | None] = {}
+        """With something to wait for, once a copy has come."""
 
-    async def __call__(self, delivery: Delivery, next: Handler) -> Outcome:
-        key = self._identify(delivery)
-        while (first := self._at_work.get(key)) is not None:
-            await asyncio.wait((first,))
+    def __call__(self, delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
+        message, key = delivery.message, None
+        if self._identify is not None:
+            key = self._identify(delivery)
+        elif message.headers:
+            key = header(message.headers, MESSAGE_ID)
+        if key is None:
+            key = (message.partition, message.offset, message.channel)
+        if key in self._at_work:
+            return self._after_first(key, delivery, next)
         if key in self._handled:
-            self.dropped += 1
-            return DONE
-        self._at_work[key] = at_work = asyncio.get_running_loop().create_future()
+            return self._drop()
+        self._at_work[key] = None
+        return self._first(key, delivery, next)
+
+    async def _first(self, key: Hashable, delivery: Delivery, next: Handler) -> Outcome:
         try:
             outcome = await next(delivery)
             if outcome.acknowledge:
-                self._remember(key)
+                self._handled[key] = None
+                if len(self._handled) > self._most:
+                    self._handled.popitem(last=False)
             return outcome
         finally:
-            del self._at_work[key]
-            at_work.set_result(None)
+            waited_for = self._at_work.pop(key)
+            if waited_for is not None:
+                waited_for.set_result(None)
 
-    def _remember(self, key: Hashable) -> None:
-        self._handled[key] = None
-        if len(self._handled) > self._most:
-            self._handled.popitem(last=False)
+    async def _after_first(self, key: Hashable, delivery: Delivery, next: Handler) -> Outcome:
+        first = self._at_work[key]
+        if first is None:
+            first = self._at_work[key] = asyncio.get_running_loop().create_future()
+        await asyncio.wait((first,))
+        return await self(delivery, next)
+
+    async def _drop(self) -> Outcome:
+        self.dropped += 1
+        return DONE

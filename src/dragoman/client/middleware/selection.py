@@ -11,16 +11,16 @@ from dragoman.client.outcome import DONE, Handler, Middleware, Outcome
 from dragoman.core.message import Message
 
 
-def early_selection(meets: Callable[[Message], bool], counters: ChannelMetrics) -> Middleware:
+def early_selection(meets: Callable[[Message, Any], Any], counters: ChannelMetrics) -> Middleware:
     """By headers and key: what is not selected is never decoded."""
 
     def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
-        return next(delivery) if meets(delivery.message) else _passed_over(counters)
+        return next(delivery) if meets(delivery.message, None) else _passed_over(counters)
 
     return handle
 
 
-def late_selection(meets: Callable[[Message, Any], bool], counters: ChannelMetrics) -> Middleware:
+def late_selection(meets: Callable[[Message, Any], Any], counters: ChannelMetrics) -> Middleware:
     """By the payload as well."""
 
     def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
