@@ -17,6 +17,8 @@ from dragoman.adapters.redis.scripts import Script
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, Unsupported
 
 OLDEST = 7
+CONNECTIONS = 10_000
+"""There are as many as there are calls at once, which is about one per receiver."""
 
 
 class Server:
@@ -33,7 +35,8 @@ class Server:
         self._sitting = asyncio.Lock()
 
     def client(self, **more: Any) -> Redis:
-        return Redis(**(self._options.driver() | {"retry": Retry(NoBackoff(), 0)} | more))
+        settings = self._options.driver() | {"retry": Retry(NoBackoff(), 0), "max_connections": CONNECTIONS}
+        return Redis(**(settings | more))
 
     async def connect(self) -> None:
         if self._client is not None:

@@ -1,0 +1,118 @@
+"""Publish and consume over one broker, by us, by a peer and by the bare client: what all these races share."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from bench_delivery import Order, Status, order
+from pydantic import BaseModel
+
+from dragoman import Client, endpoint
+from dragoman.core.channel import Channel
+
+BATCH = 500
+GROUP = "bench"
+
+
+class AddressModel(BaseModel):
+    street: str
+    city: str
+    country: str
+
+
+class OrderModel(BaseModel):
+    """The same record as FastStream takes it."""
+
+    order_id: int
+    customer: str
+    total: float
+    paid: bool
+    address: AddressModel
+    tags: list[str]
+    status: Status
+    placed_at: datetime
+    note: str | None = None
+
+
+def model(number: int) -> OrderModel:
+    value = order(number)
+    plain = {**asdict(value), "status": value.status.value, "placed_at": value.placed_at.isoformat()}
+    return OrderModel.model_validate(plain)
+
+
+@dataclass
+class Times:
+    """Seconds for all messages: until they are accepted, and then until they are handled and settled."""
+
+    publish: float
+    consume: float
+
+
+def frame_of_one() -> bytes:
+    """The bytes of one of our messages."""
+
+    async def run() -> bytes:
+        async with Client("memory://frame", "memory://", []) as client:
+            await client.broker.create(Channel("frame", 1))
+            await (await client.producer("frame", Order)).publish(order(1))
+            return bytes(client.broker.log().read("frame", 0, 0, 1).values)
+
+    return asyncio.run(run())
+
+
+async def ours(url: str, name: str, count: int) -> Times:
+    """Typed records through the client: encoded under a contract, decoded, handled, acknowledged."""
+    handled = 0
+
+    @endpoint(name, group=GROUP)
+    async def on_order(order: Order) -> None:
+        nonlocal handled
+        handled += 1
+
+    orders = [order(number) for number in range(count)]
+    async with Client(url, "memory://", []) as client:
+        await client.broker.create(Channel(name, 1))
+        producer = await client.producer(name, Order)
+        started = time.perf_counter()
+        for start in range(0, count, BATCH):
+            await producer.publish_many(orders[start : start + BATCH])
+        publish = time.perf_counter() - started
+    started = time.perf_counter()
+    # The registry is new: the messages above have the id that the same class gets again.
+    async with Client(url, "memory://", [on_order]) as client:
+        while handled < count or any(lag.behind for lag in await client.broker.lag(name, GROUP)):
+            await asyncio.sleep(0.01)
+        return Times(publish, time.perf_counter() - started)
+
+
+async def until(done: Callable[[], bool]) -> None:
+    while not done():
+        await asyncio.sleep(0.001)
+
+
+def best(rounds: int, run: Callable[[], Awaitable[Times]]) -> Times:
+    """The quickest of some rounds: the others met more of the machine's noise."""
+    found = []
+    for _ in range(rounds):
+        gc.collect()
+        found.append(asyncio.run(run()))  # type: ignore[arg-type]
+    return Times(min(each.publish for each in found), min(each.consume for each in found))
+
+
+def show(rows: list[tuple[str, int, Times]]) -> None:
+    """Messages a second, each beside the peers."""
+    print("| client | published per second | consumed per second | both per second | ratio |")
+    print("| --- | ---: | ---: | ---: | ---: |")
+    _, first_count, first = rows[0]
+    mine = first_count / (first.publish + first.consume)
+    for name, count, times in rows:
+        both = count / (times.publish + times.consume)
+        print(
+            f"| {name} | {count / times.publish:,.0f} | {count / times.consume:,.0f} | {both:,.0f} |"
+            f" {mine / both:.2f} |"
+        )
