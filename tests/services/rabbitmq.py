@@ -53,6 +53,36 @@ class Rabbitmq(Server):
             "RABBITMQ_PID_FILE": str(self.data / "pid"),
         }
 
+    def start(self) -> None:
+        """A node that is killed within minutes of its first stream forgets who coordinates streams.
+
+        It writes that down lazily, once in its life. Here it gets a stream and is told to do so at once.
+        """
+        super().start()
+        self.evaluate(
+            '{new, _} = rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, <<"first">>), true, false,'
+            ' [{<<"x-queue-type">>, longstr, <<"stream">>}], none, <<"guest">>),'
+            "#{names := #{directory_rev := Names}} = ra_system:fetch(coordination),"
+            "ok = dets:sync(Names).\n"
+        )
+
+    def evaluate(self, expression: str) -> None:
+        """Have the node run a line of Erlang."""
+        node = f"dragoman{self.port}@localhost"
+        done = subprocess.run(
+            ["erl_call", "-sname", node, "-c", self._cookie, "-e"],
+            input=expression.encode(),
+            env={**os.environ, **self.environment()},
+            capture_output=True,
+            timeout=60,
+        )
+        if done.returncode or not done.stdout.startswith(b"{ok"):
+            raise RuntimeError(f"RabbitMQ did not run it: {done.stdout!r} {done.stderr!r}")
+
+    @property
+    def _cookie(self) -> str:
+        return (self.data / ".erlang.cookie").read_text()
+
     def answers(self) -> bool:
         """It speaks AMQP: a wrong header is answered with the right one."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:

@@ -1,4 +1,4 @@
-"""``rabbitmq://``: channels as RabbitMQ streams, groups as positions in quorum queues."""
+"""``rabbitmq://``: channels as RabbitMQ streams, groups as places in them."""
 
 from dragoman.adapters.rabbitmq.broker import RabbitmqBroker
 

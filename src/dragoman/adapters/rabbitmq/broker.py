@@ -34,7 +34,7 @@ class RabbitmqBroker:
 
     A channel is a direct exchange of its name, and per partition a stream bound to it: every group reads the
     same log, from wherever it likes, and others may bind queues of their own to the exchange. A group's place
-    in a partition is one record in a quorum queue; who may read the partition holds an exclusive queue.
+    in a partition is the last record of a small stream; who may read the partition holds an exclusive queue.
     Options: see ``Options``.
 
     What ``publish`` returned for is confirmed by the server. Order: a partition's messages are delivered in
@@ -156,7 +156,8 @@ class RabbitmqBroker:
 
     async def _lag_of(self, channel: str, partition: int, group: str, entry: GroupEntry) -> Lag:
         base, end = await streams.bounds(self._link, names.stream(channel, partition))
-        record = await positions.load(self._link, names.position(channel, partition, group, entry.life))
+        queue = names.position(channel, partition, group, entry.life)
+        record = await positions.load(self._link, queue, temporary=not entry.durable)
         committed = entry.start(partition) if record is None else positions.read(record).committed
         return Lag(group, channel, partition, max(base, committed), end)
 

@@ -179,16 +179,12 @@ class Membership:
     async def _begin(self, channel: str, partition: int, group: GroupEntry) -> None:
         """The partition is ours: take up where its last owner stopped."""
         queue = names.position(channel, partition, self._group, group.life)
-        async with self._link.borrowed(confirms=True) as pipe:
-            await positions.declare(pipe, queue, temporary=not group.durable)
-            record = await positions.look(pipe, queue)
-            if record is None:
-                progress = Progress(group.start(partition))
-                # From now on there is a record: who finds none knows that another one is just looking at it.
-                await pipe.save(queue, positions.written(progress, False))
-            else:
-                progress = positions.read(record)
-                progress.abandon()
+        record = await positions.open(self._link, queue, temporary=not group.durable)
+        if record is None:
+            progress = Progress(group.start(partition))
+        else:
+            progress = positions.read(record)
+            progress.abandon()
         share = Share(channel, partition, queue, progress)
         share.renewed = time.monotonic()
         await share.start(self._link, self._wake)
@@ -198,8 +194,7 @@ class Membership:
         for share in shares:
             if time.monotonic() - share.renewed > positions.RENEW:
                 share.renewed = time.monotonic()
-                async with self._link.borrowed() as pipe:
-                    await positions.declare(pipe, share.queue, temporary=True)
+                await positions.renew(self._link, share.queue)
 
     async def give_up(self, share: Share) -> None:
         self.shares.pop((share.channel, share.partition), None)

@@ -13,7 +13,7 @@ def stream(channel: str, partition: int) -> str:
 
 
 def position(channel: str, partition: int, group: str, life: str) -> str:
-    """The quorum queue that keeps how far a group is. A temporary group has a new one in each life."""
+    """Keeps how far a group is. A temporary group has a new one in each life."""
     return _checked(f"{channel}/{partition}/position/{group}{life and '/' + life}")
 
 

@@ -1,4 +1,8 @@
-"""How far a group is in one partition: one record in a quorum queue that keeps only the last."""
+"""How far a group is in one partition: the last record of a small stream of its own.
+
+Streams are replicated where the server is a cluster, and survive a kill at any moment. A temporary group
+needs neither: it has a classic queue that keeps one record, and that the server removes when it is unused.
+"""
 
 from __future__ import annotations
 
@@ -8,51 +12,79 @@ from typing import Any
 
 from pamqp.commands import Basic
 
+from dragoman.adapters.rabbitmq import wire
 from dragoman.adapters.rabbitmq.link import Link
-from dragoman.adapters.rabbitmq.pipe import Pipe
-from dragoman.core.errors import ChannelNotFound
+from dragoman.adapters.rabbitmq.streams import look
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 from dragoman.core.progress import Progress
 
-NEVER = 2**31 - 1
-"""Reading counts as a delivery. Newer servers drop what was delivered 20 times, unless told otherwise."""
-UNUSED = 600_000
-"""Milliseconds after which what a temporary group left behind is removed."""
+DURABLE: dict[str, Any] = {
+    "x-queue-type": "stream",
+    "x-max-length-bytes": 1_000_000,
+    "x-stream-max-segment-size-bytes": 500_000,
+}
+TEMPORARY: dict[str, Any] = {
+    "x-queue-type": "classic",
+    "x-max-length": 1,
+    "x-overflow": "drop-head",
+    "x-expires": 600_000,
+}
 RENEW = 60.0
+"""Seconds after which a temporary one is declared again, so that it does not expire."""
 LOOKS = 10
 REST = 0.01
 
 
-async def declare(pipe: Pipe, queue: str, temporary: bool) -> None:
-    """Also tells the server that a temporary one is still in use."""
-    arguments: dict[str, Any] = {
-        "x-queue-type": "quorum",
-        "x-max-length": 1,
-        "x-overflow": "drop-head",
-        "x-delivery-limit": NEVER,
-    }
+async def open(link: Link, queue: str, temporary: bool) -> bytes | None:
+    """Make it if it is not there, and give its record: for the one who owns the partition."""
     if temporary:
-        arguments["x-expires"] = UNUSED
-    await pipe.queue_declare(queue, durable=True, arguments=arguments)
-
-
-async def look(pipe: Pipe, queue: str) -> bytes | None:
-    """The record. Whoever looks at it holds it for a moment, so one that is not there is looked for again."""
-    for _ in range(LOOKS):
-        found = await pipe.basic_get(queue)
-        if isinstance(found.delivery, Basic.GetOk):
-            await pipe.basic_nack(found.delivery.delivery_tag or 0, requeue=True)
-            return found.body
-        await asyncio.sleep(REST)
-    return None
-
-
-async def load(link: Link, queue: str) -> bytes | None:
-    """For those who do not own the partition: ``None`` if nobody ever did."""
+        await renew(link, queue)
+        return await load(link, queue, temporary)
     try:
         async with link.borrowed() as pipe:
-            return await look(pipe, queue)
+            await pipe.queue_declare(queue, passive=True)
+    except ChannelNotFound:
+        await _bear(link, queue)
+        return None
+    try:
+        return await load(link, queue, temporary)
+    except BrokerUnavailable:
+        # Whoever made it may have died before its birth. One more does no harm.
+        await _bear(link, queue)
+        return await load(link, queue, temporary)
+
+
+async def _bear(link: Link, queue: str) -> None:
+    async with link.borrowed(confirms=True) as pipe:
+        await pipe.queue_declare(queue, durable=True, arguments=DURABLE)
+        await (await pipe.send(wire.birth_frames(pipe.number, queue), 1, {("", queue)}))
+
+
+async def renew(link: Link, queue: str) -> None:
+    async with link.borrowed() as pipe:
+        await pipe.queue_declare(queue, durable=True, arguments=TEMPORARY)
+
+
+async def load(link: Link, queue: str, temporary: bool) -> bytes | None:
+    """The record; ``None`` if there is none yet."""
+    try:
+        if temporary:
+            return await _peek(link, queue)
+        return (await look(link, queue, "last"))[-1].body or None
     except ChannelNotFound:
         return None
+
+
+async def _peek(link: Link, queue: str) -> bytes | None:
+    """Whoever looks at it holds it for a moment, so one that is not there is looked for again."""
+    async with link.borrowed() as pipe:
+        for _ in range(LOOKS):
+            found = await pipe.basic_get(queue)
+            if isinstance(found.delivery, Basic.GetOk):
+                await pipe.basic_nack(found.delivery.delivery_tag or 0, requeue=True)
+                return found.body
+            await asyncio.sleep(REST)
+    return None
 
 
 def written(progress: Progress, count_deliveries: bool) -> bytes:
