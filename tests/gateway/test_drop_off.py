@@ -282,7 +282,7 @@ async def test_the_message_ttl_means_what_the_deployment_says(
         receipt = await drop(gateway, ask(ttl=given))
         after = datetime.now(UTC).timestamp()
         [(_, message)] = await inside(gateway)
-        assert message.header(HOPS) == str(hops).encode()
+        assert message.header(HOPS) == str(hops - 1).encode()
         assert receipt.retain_seconds == retain
         assert before + expires <= receipt.expires_at <= after + expires
         assert int(message.header(EXPIRES_AT) or 0) == int(receipt.expires_at * 1000)

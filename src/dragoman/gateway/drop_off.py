@@ -114,7 +114,8 @@ class DropOff:
         receipt = self._receipt(envelope, level, lifetimes, now)
         stamped = self._stamped(envelope, principal, rule, level, lifetimes, now)
         try:
-            await self._forward(stamped, ticket.key, lifetimes.hops, now + lifetimes.expires_in)
+            # This is the first time that it is forwarded.
+            await self._forward(stamped, ticket.key, lifetimes.hops - 1, now + lifetimes.expires_in)
         except GatewayError:
             await self._give_back(ticket.key)
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.gateway.envelope.derivation import (
     collection,
     combined,
+    failed,
     failure,
     nested,
     parts,
@@ -36,6 +37,7 @@ __all__ = [
     "collection",
     "combined",
     "datum",
+    "failed",
     "failure",
     "from_data",
     "from_json",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from dragoman.core.errors import InvalidEnvelope
 from dragoman.gateway.envelope.mapping import to_data
@@ -19,6 +20,9 @@ Data = Sequence[Datum] | object
 
 STATUS = "status"
 MESSAGE = "message"
+OK = "OK"
+FAILURE = "failure"
+"""The check of a status that says there is no answer. A record with a field of that name has none."""
 
 
 def data_of(given: Data) -> list[Datum]:
@@ -82,7 +86,21 @@ def response(
 
 def failure(request: Envelope, status: str, message: str, *, source: str, to: str | None = None) -> Envelope:
     """An answer that says why there is none."""
-    return response(request, [datum(STATUS, status), datum(MESSAGE, message)], source=source, to=to)
+    data = [datum(STATUS, status, FAILURE), datum(MESSAGE, message)]
+    return response(request, data, source=source, to=to)
+
+
+class Problem(NamedTuple):
+    status: str
+    message: str
+
+
+def failed(response: Envelope) -> Problem | None:
+    """What the response says instead of an answer; ``None`` if it is one."""
+    first = response.data[0] if response.data else None
+    if first is None or (first.field, first.check) != (STATUS, FAILURE):
+        return None
+    return Problem(response.text(STATUS) or "", response.text(MESSAGE) or "")
 
 
 def nested(

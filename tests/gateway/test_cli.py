@@ -1,0 +1,138 @@
+"""``dragoman gateway``: a gateway as a process, its keys, its configuration."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dragoman.core.errors import ConfigurationError
+from dragoman.gateway.configuration import options_from, read_file, secret_from
+from dragoman.gateway.envelope import collection, request, to_json
+from dragoman.gateway.policy import Ttl
+from dragoman.gateway.store.port import Collect
+from tests.gateway.test_http import JSON
+
+CONFIG = """
+collection-point = "service.answers"
+ttl = "hops"
+waiting-quota = 7
+
+[owner-rate]
+per-second = 5
+burst = 10
+
+[limits]
+depth = 9
+
+[[public]]
+resource = "service.shares"
+entity = "movement"
+methods = ["select", "process"]
+versions = ["v1"]
+level = "original token"
+collect = "lease"
+lease = 5
+retain = 60
+
+[[public]]
+resource = "service.auth"
+level = "basic"
+"""
+
+
+def dragoman(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dragoman.cli", "gateway", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+@contextmanager
+def serving(folder: Path, *words: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "dragoman.cli", "gateway", "serve", "--port", "0", *words]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        found = re.search(r"http://[\d.]+:\d+", process.stderr.readline())
+        assert found is not None
+        yield found.group()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+
+
+def test_a_gateway_runs_with_keys_and_survives_its_process(tmp_path: Path) -> None:
+    made = dragoman(tmp_path, "keys", "create", "partner", "--resource", "service.shares", "--json")
+    key = json.loads(made.stdout)["key"]
+    asked = request("service.shares", "select", client_id="backend", token=key)
+    with serving(tmp_path, "--public", "service.shares") as url:
+        dropped = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON)
+        assert dropped.status_code == 202
+    with serving(tmp_path, "--public", "service.shares") as url:
+        again = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON)
+        assert (again.status_code, again.content) == (202, dropped.content)
+        nothing = httpx.post(f"{url}/collection", content=to_json(collection(asked)), headers=JSON)
+        assert nothing.status_code == 204
+    secret = tmp_path / ".dragoman" / "gateway.key"
+    assert secret.stat().st_mode & 0o777 == 0o600
+    listed = json.loads(dragoman(tmp_path, "keys", "list", "--json").stdout)
+    assert [(each["owner"], each["resources"]) for each in listed] == [("partner", "service.shares")]
+    assert key.partition(".")[2] not in repr(listed)
+    assert dragoman(tmp_path, "keys", "revoke", key.partition(".")[0]).returncode == 0
+    assert dragoman(tmp_path, "keys", "revoke", key.partition(".")[0]).returncode == 2
+
+
+def test_a_file_says_what_can_be_reached(tmp_path: Path) -> None:
+    (tmp_path / "gateway.toml").write_text(CONFIG)
+    shown = dragoman(tmp_path, "check", "--config", "gateway.toml", "--json")
+    rows = json.loads(shown.stdout)
+    assert [(each["resource"], each["level"]) for each in rows] == [
+        ("service.shares", "original_token"),
+        ("service.auth", "basic"),
+    ]
+    options = options_from(read_file(str(tmp_path / "gateway.toml")), b"x" * 32)
+    assert (options.collection_point, options.policy.ttl) == ("service.answers", Ttl.HOPS)
+    assert options.policy.rules[0].collect is Collect.LEASE
+    assert (options.limits.depth, options.waiting_quota) == (9, 7)
+    assert options.owner_rate is not None and options.owner_rate.burst == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("public = 3", "public"),
+        ("public = []\nport = 3", "port"),
+        ("[[public]]\nresource = 'a b'", "channel name"),
+        ("[[public]]\nresource = 'a'\nlevel = 'high'", "level"),
+        ("[[public]]\nresource = 'a'\nmethods = ['response']", "requests only"),
+        ("[[public]]\nresource = 'service.collection'", "collection point"),
+        ("[[public]]\nresource = 'a'\n[[public]]\nresource = 'a'", "two rules"),
+        ("public = []\n[jwt]\nkey-file = 'nowhere'\nalgorithm = 'EdDSA'\naudience = 'a'", "cannot be read"),
+        ("= 3", "cannot be understood"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=told):
+        options_from(read_file(str(path)), b"x" * 32, tmp_path)
+
+
+def test_a_secret_is_made_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "deep" / "secret")
+    first = secret_from(path, make=True)
+    assert len(first) == 64
+    assert secret_from(path, make=True) == first
+
+
+def test_workers_do_not_pretend_to_share_memory(tmp_path: Path) -> None:
+    failed = dragoman(tmp_path, "serve", "--port", "0", "--workers", "2", "--broker", "memory://")
+    assert failed.returncode == 2
+    assert "memory" in failed.stderr
