@@ -15,6 +15,8 @@ from dragoman.core.errors import BrokerUnavailable, DragomanError
 R = TypeVar("R")
 
 PATIENCE = 30.0
+_BREATH = 0.02
+"""An errand that is to be tried again gets its next chance after so long."""
 
 
 class NotYet(Exception):
@@ -26,9 +28,11 @@ class NotYet(Exception):
 
 
 class Errands:
-    def __init__(self) -> None:
+    """``changed`` is notified when something is asked for."""
+
+    def __init__(self, changed: threading.Condition) -> None:
         self._waiting: deque[tuple[Callable[[], Any], Future[Any], float]] = deque()
-        self._came = threading.Condition()
+        self._came = changed
         self._ended = False
 
     async def ask(self, work: Callable[[], R]) -> R:
@@ -40,11 +44,20 @@ class Errands:
             self._came.notify()
         return await asyncio.wrap_future(answer)
 
-    def run(self, wait: float = 0.0) -> None:
-        """Do what was asked for so far, after waiting a moment for something to be asked."""
-        if not self._waiting and wait > 0:
+    def run_until(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Do what is asked for until the condition holds; whether it came to hold in time."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
             with self._came:
-                self._came.wait_for(lambda: self._waiting, wait)
+                self._came.wait_for(lambda: self._waiting or condition(), min(left, _BREATH))
+            self.run()
+        return True
+
+    def run(self) -> None:
+        """Do what was asked for so far."""
         for _ in range(len(self._waiting)):
             work, answer, deadline = self._waiting.popleft()
             try:

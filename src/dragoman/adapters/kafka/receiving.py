@@ -93,7 +93,7 @@ class KafkaReceiver:
                 on_revoke=self._revoked,
                 on_lost=self._lost,
             )
-        self._errands = Errands()
+        self._errands = Errands(self._changed)
         self._thread = threading.Thread(target=self._poll, name="dragoman-kafka-consumer", daemon=True)
         self._thread.start()
 
@@ -257,16 +257,16 @@ class KafkaReceiver:
         return _BUSY_TICK if active else _TICK
 
     def _await_room(self) -> None:
-        with self._changed:
-            if self._overflows:
-                self._overflows = self._waiting() > ROOM // 2
-            elif self._waiting() >= ROOM:
-                self._overflows = not self._changed.wait_for(
-                    lambda: self.closed or self._waiting() <= ROOM // 2, _FULL_FOR
-                )
+        if self._overflows:
+            self._overflows = self._waiting() > ROOM // 2
+        elif self._waiting() >= ROOM:
+            self._overflows = not self._errands.run_until(
+                lambda: self.closed or self._waiting() <= ROOM // 2, _FULL_FOR
+            )
 
     def _waiting(self) -> int:
-        return sum(len(holding.queue) for holding in self._holdings.values())
+        with self._changed:
+            return sum(len(holding.queue) for holding in self._holdings.values())
 
     def _keep(self, found: list[Any]) -> None:
         with self._changed:
@@ -350,7 +350,7 @@ class KafkaReceiver:
         asked = [TopicPartition(*place) for place in places]
         while not self.closed:
             try:
-                return {**stored_offsets(self.consumer.committed(asked, timeout=TIMEOUT))}
+                return dict(stored_offsets(self.consumer.committed(asked, timeout=TIMEOUT)).items())
             except KafkaException as error:
                 self._fail(translated(error.args[0], group=self.group))
         return {}
@@ -362,9 +362,7 @@ class KafkaReceiver:
             for holding in (self._holdings[place] for place in places):
                 holding.leaving = True
                 holding.queue.clear()
-        deadline = time.monotonic() + self._handover
-        while self._busy(places) and time.monotonic() < deadline and not self.closed:
-            self._errands.run(_BUSY_TICK)
+        self._errands.run_until(lambda: self.closed or not self._busy(places), self._handover)
         self._let_go(consumer, partitions, places)
 
     def _lost(self, consumer: Any, partitions: list[Any]) -> None:
@@ -376,8 +374,9 @@ class KafkaReceiver:
         return [place for one in partitions if (place := (one.topic, one.partition)) in self._holdings]
 
     def _busy(self, places: list[Place]) -> bool:
-        holdings = self._holdings
-        return any(holdings[place].busy for place in places if place in holdings)
+        with self._changed:
+            holdings = self._holdings
+            return any(holdings[place].busy for place in places if place in holdings)
 
     def _let_go(self, consumer: Any, partitions: list[Any], places: list[Place]) -> None:
         with self._changed:
