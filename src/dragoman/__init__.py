@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from dragoman.client.delivery import Delivery
     from dragoman.client.endpoint import endpoint
     from dragoman.client.markers import Headers, Key, Metadata, Payload, To
-    from dragoman.client.options import ClientOptions, EndpointOptions, RetryOptions
+    from dragoman.client.options import ClientOptions, EndpointOptions, LaterOptions, RetryOptions
     from dragoman.client.outcome import Handler, Middleware, Outcome
     from dragoman.client.producer import Producer
+    from dragoman.core.broker import Sharing
     from dragoman.core.channel import Channel
     from dragoman.core.errors import DragomanError
     from dragoman.core.message import Message, Position
@@ -33,6 +34,7 @@ _HOMES = {
     "Handler": "client.outcome",
     "Headers": "client.markers",
     "Key": "client.markers",
+    "LaterOptions": "client.options",
     "Message": "core.message",
     "Metadata": "client.markers",
     "Middleware": "client.outcome",
@@ -42,6 +44,7 @@ _HOMES = {
     "Position": "core.message",
     "Producer": "client.producer",
     "RetryOptions": "client.options",
+    "Sharing": "core.broker",
     "To": "client.markers",
     "controller": "client.controller",
     "endpoint": "client.endpoint",
@@ -59,6 +62,7 @@ __all__ = [
     "Handler",
     "Headers",
     "Key",
+    "LaterOptions",
     "Message",
     "Metadata",
     "Middleware",
@@ -68,6 +72,7 @@ __all__ = [
     "Position",
     "Producer",
     "RetryOptions",
+    "Sharing",
     "To",
     "controller",
     "endpoint",

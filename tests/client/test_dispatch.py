@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Client, ClientOptions, EndpointOptions, Naming, RetryOptions, endpoint
+from dragoman import Client, ClientOptions, EndpointOptions, Naming, RetryOptions, controller, endpoint
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
@@ -67,6 +67,29 @@ async def test_a_newer_message_reaches_an_older_endpoint_where_the_contract_look
         await until(lambda: got)
         assert client.metrics.of("quotes").handled == 1
     assert got == [QuoteV1("b")]
+
+
+async def test_of_several_endpoints_in_a_controller_the_best_compatible_one_is_chosen(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    got: list[tuple[str, Any]] = []
+
+    @controller(group="quotes", options=ONCE)
+    class Quotes:
+        @endpoint("quotes")
+        async def on_first(self, quote: QuoteV1) -> None:
+            got.append(("first", quote))
+
+        @endpoint("quotes")
+        async def on_second(self, quote: QuoteV2) -> None:
+            got.append(("second", quote))
+
+    await registry.set_compatibility("quotes-value", Compatibility.FULL)
+    async with Client(memory, registry, [Quotes]):
+        await publish(memory, registry, QuoteV1("a"), QuoteV2("b", 2.0), QuoteV3("c", 3.0, 9.0))
+        await until(lambda: len(got) == 3)
+    # The third version has no endpoint: it is cast down to the newest that there is.
+    assert got == [("first", QuoteV1("a")), ("second", QuoteV2("b", 2.0)), ("second", QuoteV2("c", 3.0))]
 
 
 async def test_a_newer_message_is_a_dead_letter_where_the_contract_only_looks_back(

@@ -6,13 +6,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from dragoman import Client, Delivery, EndpointOptions, Message, Outcome, RetryOptions, controller, endpoint
+from dragoman import (
+    Client,
+    Delivery,
+    EndpointOptions,
+    LaterOptions,
+    Message,
+    Metadata,
+    Outcome,
+    RetryOptions,
+    controller,
+    endpoint,
+)
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers as names
-from dragoman.client.options import LaterOptions
 from dragoman.client.outcome import DONE, again
 from dragoman.core.channel import Channel
 from dragoman.core.errors import ClientError, ConfigurationError, StartupError
@@ -20,6 +31,7 @@ from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
 from tests.client.loans import LoanRequest
 from tests.client.waiting import until
+from tests.services.kafka import Kafka
 
 ONCE = RetryOptions(attempts=1)
 
@@ -81,6 +93,37 @@ async def test_a_message_that_fails_later_too_is_a_letter_with_its_history(
     assert letter.header(names.DELIVERIES) == b"3"
     assert letter.header(names.NOT_BEFORE) is None
     assert int(letter.header(names.FIRST_FAILED_AT)) <= int(letter.header(names.FAILED_AT))
+
+
+async def test_on_kafka_a_message_is_tried_later_as_what_it_was(kafka_server: Kafka) -> None:
+    got: list[tuple[int, str, int | None]] = []
+    channel = f"loans-{uuid4().hex}"
+    options = EndpointOptions(retry=ONCE, later=LaterOptions(delays=(0.1, 0.1)))
+    left = [2]
+
+    @endpoint(channel, group=channel, options=options)
+    async def on_request(request: LoanRequest, about: Metadata) -> None:
+        if request.request_id == 0 and left[0]:
+            left[0] -= 1
+            raise ValueError
+        got.append((request.request_id, about.channel, about.offset))
+
+    async with Client(kafka_server.url, "memory://", [on_request]) as client:
+        for number in range(3):
+            await client.publish(channel, request(number), partition=0)
+        await until(lambda: len(got) == 3)
+        assert client.metrics.of(channel).postponed == 2
+    assert sorted(got) == [(number, channel, number) for number in range(3)]
+
+
+async def test_a_group_that_is_not_durable_has_no_retry_channels(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    memory.capabilities = replace(memory.capabilities, delayed_delivery=False)
+    options = EndpointOptions(later=LaterOptions(), durable=False)
+    with pytest.raises(StartupError, match="not durable"):
+        async with Client(memory, registry, [failing(1, options, [])]):
+            pass
 
 
 async def test_errors_that_no_time_can_cure_are_not_tried_later(

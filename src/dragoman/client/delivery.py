@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,10 @@ class Delivery:
 
         The partition waits with it, so order holds. On ``False``, give ``again()``.
         """
-        return await self.route.pause(seconds) if self.route.pause is not None else True
+        if self.route.pause is not None:
+            return await self.route.pause(seconds)
+        await asyncio.sleep(seconds)
+        return True
 
     @property
     def endpoint(self) -> str:

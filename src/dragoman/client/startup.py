@@ -103,12 +103,20 @@ class Checks:
             )
         await self._answers(endpoint)
         self._transactions(endpoint)
-        for waiting in retry_channels(endpoint, self._broker.capabilities):
-            await self._channel(name, waiting)
+        waiting = retry_channels(endpoint, self._broker.capabilities)
+        for channel in waiting:
+            await self._channel(name, channel)
+        if waiting and not options.durable:
+            error = Unsupported(
+                "The broker cannot keep messages aside for a group that is not durable.",
+                next="Leave out 'later', or make the group durable.",
+            )
+            self.problem(name, error)
         self._subscription(endpoint)
         if endpoint.batch and (endpoint.reply is not None or endpoint.raises):
-            error = ConfigurationError("It takes a batch, so it cannot reply.", next="Return nothing.")
-            self.problem(name, error)
+            self.problem(
+                name, ConfigurationError("It takes a batch, so it cannot reply.", next="Return nothing.")
+            )
         if options.deliveries is not None and not self._broker.capabilities.delivery_count:
             self.problem(
                 name,
