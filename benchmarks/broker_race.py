@@ -1,4 +1,4 @@
-"""Publish and consume over one broker, by us, by a peer and by the bare client: what all these races share."""
+"""Publish and consume over one broker, by us, by a peer and by the bare client: what the races share."""
 
 from __future__ import annotations
 

@@ -13,6 +13,9 @@ from dragoman.adapters.redis.wire import fields_of, stamps_in, unpack_delayed
 _BRING_IN, _DUE, _STAMPS, _TRIM = Script(BRING_IN), Script(DUE), Script(STAMPS), Script(TRIM)
 AT_ONCE = 100
 LONGEST = 60.0
+STRIDE = 1000
+MOST_STRIDES = 100
+"""A trim looks at so many strides of messages, and leaves the rest to the next."""
 
 
 class Tending:
@@ -69,12 +72,13 @@ class Tending:
     async def _first_since(self, stream: str, oldest: int) -> int | None:
         """The offset of the first message that must stay; nothing if it is the first of all."""
         keep, at = None, 0
-        while True:
-            found = stamps_in(await self._server.run(_STAMPS, [stream], [f"0-{at + 1}", 1000]))
+        for _ in range(MOST_STRIDES):
+            found = stamps_in(await self._server.run(_STAMPS, [stream], [f"0-{at + 1}", STRIDE]))
             for offset, stamp in found:
                 if stamp >= oldest:
                     return keep
                 keep = offset + 1
             if not found:
-                return keep
+                break
             at = found[-1][0] + 1
+        return keep
