@@ -98,14 +98,19 @@ TABLE: Mapping[type[Exception], Translation] = MappingProxyType(
 )
 
 
+_NOT_YET = ("down or inaccessible", "does not have a replica", "timed out", "is starting")
+"""What the server says of queues that are there, but not awake: it has just started, or lost a node."""
+
+
 def translate(error: BaseException, **where: str | None) -> DragomanError:
     """Our error for the driver's. What the server said is kept; it names no secrets."""
     if isinstance(error, DragomanError):
         return error
     for cls in type(error).__mro__:
         if cls in TABLE:
-            kind, what, next = TABLE[cls]
             said = ", ".join(str(each) for each in error.args if isinstance(each, str | int))
+            asleep = any(sign in said for sign in _NOT_YET)
+            kind, what, next = UNAVAILABLE if asleep else TABLE[cls]
             return kind(what, next=next, **{"reason": said or type(error).__name__, **where})
     return BrokerUnavailable(UNAVAILABLE[1], next=UNAVAILABLE[2], reason=type(error).__name__)
 

@@ -201,12 +201,17 @@ class Membership:
         await share.stop()
         await locks.give(self._link, names.claim(share.channel, share.partition, self._group))
 
+    def may_hand_over(self) -> bool:
+        """Whether one that is to go can go: nothing of it is in flight, or its time is over."""
+        return any(self._may_go(share) for share in self.shares.values())
+
     async def hand_over(self) -> None:
-        """Of those that are to go, those that can."""
-        now = time.monotonic()
-        for share in list(self.shares.values()):
-            if share.leave_by is not None and (not share.progress.busy or now >= share.leave_by):
-                await self.give_up(share)
+        for share in [share for share in self.shares.values() if self._may_go(share)]:
+            await self.give_up(share)
+
+    @staticmethod
+    def _may_go(share: Share) -> bool:
+        return share.leave_by is not None and (not share.progress.busy or time.monotonic() >= share.leave_by)
 
     async def leave(self) -> None:
         """Off the crew before anything else, so that who comes next finds nobody here."""

@@ -71,19 +71,19 @@ class RabbitmqReceiver:
             if self.closed:
                 raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
             self._keep_tending()
+            await self._hand_over()
             waiter = self._waiter = loop.create_future()
             if found := await self._take(limit):
                 return found
             remaining = deadline - loop.time()
             if remaining <= 0:
                 return []
-            if self._membership.shares:
-                await self._hand_over()
             await asyncio.wait((waiter,), timeout=min(remaining, self._next_event()))
 
     async def _hand_over(self) -> None:
-        if any(share.leave_by is not None for share in self._membership.shares.values()):
+        if self._membership.unsettled and self._membership.may_hand_over():
             await asyncio.shield(self._membership.hand_over())
+            self._beat_at = 0.0
 
     async def _take(self, limit: int) -> list[Message]:
         """From all partitions, each in its turn the first. What is taken is recorded before it is given."""
