@@ -125,7 +125,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         number, end = self.serial, asyncio.get_running_loop().create_future()
         self.running[number] = (message, end)
         try:
-            return await end
+            outcome: Outcome = await end
+            return outcome
         finally:
             del self.running[number]
 

@@ -101,6 +101,26 @@ async def test_a_handler_that_works_in_the_end_has_not_failed(
     assert len(handled.events) == 1
 
 
+async def test_a_batch_knows_the_traces_of_all_its_messages(
+    memory: MemoryBroker, registry: Registry, spans: InMemorySpanExporter
+) -> None:
+    got: list[LoanRequest] = []
+
+    @endpoint("loans", options=EndpointOptions(batch_size=3, batch_wait=60.0))
+    async def on_requests(requests: list[LoanRequest]) -> None:
+        got.extend(requests)
+
+    async with Client(memory, registry, [on_requests], options=TRACED) as client:
+        for number in range(3):
+            await client.publish("loans", LoanRequest(number, 1.0, 1), partition=0)
+        await until(lambda: client.metrics.of("loans").handled == 3)
+    sent = [span for span in spans.get_finished_spans() if span.name == "publish loans"]
+    handled = by_name(spans)["process loans"]
+    assert handled.parent is not None
+    known = [handled.parent.span_id, *(link.context.span_id for link in handled.links)]
+    assert known == [span.context.span_id for span in sent]
+
+
 async def test_without_tracing_no_header_is_added(memory: MemoryBroker, registry: Registry) -> None:
     async with Client(memory, registry) as client:
         await client.publish("loans", LoanRequest(1, 1.0, 1))

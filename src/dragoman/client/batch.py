@@ -25,6 +25,10 @@ class Batch(Delivery):
         self.members = members
         self.value = [each.value for each in members]
 
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
     def decode(self) -> None:
         for each in self.members:
             each.decode()

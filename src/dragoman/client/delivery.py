@@ -54,6 +54,11 @@ class Delivery:
         self.key: Any = None
         self._notes: dict[str, Any] | None = None
 
+    @property
+    def size(self) -> int:
+        """How many messages it stands for."""
+        return 1
+
     def decode(self) -> None:
         """Read payload and key, anew each time: an earlier attempt may have changed what it was given."""
         route = self.route

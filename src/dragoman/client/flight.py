@@ -79,6 +79,7 @@ class Flight:
             self._tell_progress()
 
     async def _work_in_batches(self, place: Place, lane: Lane) -> None:
+        RECEIVER.set(self._receiver)
         batch = place.intake.batch
         assert batch is not None
         try:
@@ -94,7 +95,11 @@ class Flight:
                 if not messages:
                     continue
                 started = perf_counter()
-                outcomes = await batch.handle(messages)
+                outcomes: Sequence[Outcome]
+                try:
+                    outcomes = await batch.handle(messages)
+                except Exception as error:
+                    outcomes = [kept(message, error) for message in messages]
                 place.intake.latency.observe(perf_counter() - started)
                 for message, outcome in zip(messages, outcomes, strict=True):
                     if outcome.acknowledge:

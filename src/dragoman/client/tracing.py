@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from dragoman.client.batch import Batch
 from dragoman.client.burial import code_of
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Handler, Outcome
@@ -18,7 +19,8 @@ from dragoman.core.loading import scheme_of
 from dragoman.core.message import Headers, Message, Position, with_headers
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, Span
 
 FAILED = "dragoman.tracing.failed"
 
@@ -46,10 +48,10 @@ class Tracing:
     async def consume(self, delivery: Delivery, next: Handler) -> Outcome:
         """The outermost middleware: one span from the turn of a message until it is done with."""
         message = delivery.message
-        carrier = {name: value.decode("latin-1") for name, value in message.headers}
         with self._tracer.start_as_current_span(
             f"process {message.channel}",
-            context=self._propagate.extract(carrier),
+            context=self._origin(message),
+            links=self._links(delivery),
             kind=self._trace.SpanKind.CONSUMER,
             attributes=self._about(delivery),
             record_exception=False,
@@ -79,6 +81,15 @@ class Tracing:
             raise
         delivery.notes.pop(FAILED, None)
         return outcome
+
+    def _origin(self, message: Message) -> Context:
+        return self._propagate.extract({name: value.decode("latin-1") for name, value in message.headers})
+
+    def _links(self, delivery: Delivery) -> list[Link]:
+        """A batch belongs to the trace of its first message, and knows those of the others."""
+        others = delivery.members[1:] if isinstance(delivery, Batch) else ()
+        origins = (self._trace.get_current_span(self._origin(each.message)) for each in others)
+        return [self._trace.Link(origin.get_span_context()) for origin in origins]
 
     def _failed(self, span: Span, code: str) -> None:
         """By its code. What an error says may quote the payload."""

@@ -36,7 +36,7 @@ def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Midd
                 if options.elapsed is not None and _since(delivery.failed_at) >= options.elapsed:
                     raise
             else:
-                counters.handled += outcome.acknowledge
+                counters.handled += outcome.acknowledge * delivery.size
                 return outcome
             if not await pause(options.pause(delivery.attempt)):
                 return again()
