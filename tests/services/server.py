@@ -112,6 +112,7 @@ class Server(ABC):
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 env={**os.environ, **self.environment()},
+                cwd=self.data,
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_TIMEOUT
