@@ -282,19 +282,19 @@ async def test_a_large_message_goes_by_multicast_in_pieces() -> None:
 
 async def test_only_announced_senders_are_heard_by_multicast() -> None:
     registry, inbox = allowed(), Inbox()
-    async with Topology([LOOPBACK], registry=registry) as receiving:
-        async with (
-            Topology([LOOPBACK], registry=registry) as known,
-            Topology([LOOPBACK], registry=registry) as stranger,
-        ):
-            await receiving.offer("prices", inbox).wait(30)
-            publisher, other = await known.publisher("prices"), await stranger.publisher("prices")
-            receiving.endpoints.add("test", known.own_endpoints()[0])
-            await linked(receiving)
-            await other.send(Price("stranger", 1.0))
-            await publisher.send(Price("known", 1.0))
-            await inbox.has(1)
-            assert inbox.got == [Price("known", 1.0)]
+    async with (
+        Topology([LOOPBACK], registry=registry) as receiving,
+        Topology([LOOPBACK], registry=registry) as known,
+        Topology([LOOPBACK], registry=registry) as stranger,
+    ):
+        await receiving.offer("prices", inbox).wait(30)
+        publisher, other = await known.publisher("prices"), await stranger.publisher("prices")
+        receiving.endpoints.add("test", known.own_endpoints()[0])
+        await linked(receiving)
+        await other.send(Price("stranger", 1.0))
+        await publisher.send(Price("known", 1.0))
+        await inbox.has(1)
+        assert inbox.got == [Price("known", 1.0)]
 
 
 async def test_what_is_not_a_record_is_refused_with_advice() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ def write(path: Path, entries: object) -> None:
     """In one step, as a careful program does it."""
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(entries))
-    os.replace(fresh, path)
+    fresh.replace(path)
 
 
 async def test_a_topology_without_any_server_works(tmp_path: Path) -> None:

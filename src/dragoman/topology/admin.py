@@ -16,8 +16,8 @@ from dragoman.topology.topic import Role, Topic
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A topic as an admin is asked for it. ``id`` is what the endpoint will be announced as, ``framework`` the
-    program that asks."""
+    """A topic as an admin is asked for it, by the program ``framework``. ``id`` is what the endpoint will be
+    announced as."""
 
     topic: Topic
     role: Role

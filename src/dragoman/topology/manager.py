@@ -111,7 +111,7 @@ class Topology:
         """
         slot = self._slot(topic_of(topic, scope), Role.PUBLISHER, properties or {}, package)
         request = Request(slot.topic, dict(properties or {}), package, self._release)
-        request._peers = lambda: len(self._known(slot.topic, Role.SUBSCRIBER))
+        request._count_peers = lambda: len(self._known(slot.topic, Role.SUBSCRIBER))
         self._join(slot, request)
         return request
 
@@ -148,6 +148,7 @@ class Topology:
         slot = self._slot(topic_of(topic, scope), Role.SUBSCRIBER, properties or {}, package)
         metrics = self.metrics.of(slot.topic)
         offer = Offer(slot.topic, dict(properties or {}), package, self._release, receive, allowed, metrics)
+        offer._count_peers = lambda: 0 if slot.handler is None else len(slot.handler.linked)
         if slot.reception is not None:
             slot.reception.add(offer)
         self._join(slot, offer)
@@ -427,9 +428,7 @@ class Topology:
             return
         if role is Role.PUBLISHER:
             self._spawn(self._relink(slot))
-        for user in slot.users:
-            if isinstance(user, Request):
-                user._peers_changed.set()
+        slot.tell_peers()
 
     async def _relink(self, slot: Slot) -> None:
         async with slot.lock:
@@ -450,6 +449,7 @@ class Topology:
         for id, endpoint in wanted.items():
             if id not in handler.linked and await self._attempt(handler.receiver.connect(endpoint), endpoint):
                 handler.linked[id] = endpoint
+        slot.tell_peers()
         return len(handler.linked) == len(wanted)
 
     async def _attempt(self, work: Coroutine[Any, Any, None], endpoint: Endpoint) -> bool:

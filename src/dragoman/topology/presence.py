@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.core.errors import PublisherUnavailable
 from dragoman.topology.metrics import TopicMetrics
@@ -15,6 +15,8 @@ from dragoman.topology.publisher import Publisher
 from dragoman.topology.topic import Role, Topic
 
 log = logging.getLogger("dragoman.topology")
+
+T = TypeVar("T")
 
 
 class Change(StrEnum):
@@ -53,6 +55,10 @@ class Presence:
         self._queues: list[asyncio.Queue[Availability | None]] = []
         self._listeners: list[Listener] = []
         self._closed = False
+        self._count_peers: Callable[[], int] = lambda: 0
+        self._peers_changed = asyncio.Event()
+        self._peer_listeners: list[Callable[[int], None]] = []
+        self._told_peers = 0
 
     @property
     def available(self) -> bool:
@@ -103,11 +109,38 @@ class Presence:
         for listener in self._listeners:
             self._tell_one(listener, change)
 
-    def _tell_one(self, listener: Listener, change: Availability) -> None:
+    def _tell_one(self, listener: Callable[[T], None], change: T) -> None:
         try:
             listener(change)
         except Exception:
-            log.exception("A listener for availability failed.", extra={"topic": self.topic.key})
+            log.exception("A listener failed.", extra={"topic": self.topic.key})
+
+    def on_peers(self, listener: Callable[[int], None]) -> None:
+        """Called in the event loop with the number of those on the other side, whenever it changes."""
+        self._peer_listeners.append(listener)
+
+    async def _until_peers(self, count: int, timeout: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                while self._count_peers() < count:
+                    self._peers_changed.clear()
+                    await self._peers_changed.wait()
+        except TimeoutError:
+            raise PublisherUnavailable(
+                f"{self._count_peers()} of {count} {self.role.other}s of {self.topic} came "
+                f"in {timeout:g} seconds.",
+                next="Look for them with 'dragoman topology list'.",
+                topic=self.topic.key,
+            ) from None
+
+    def _peers_may_have_changed(self) -> None:
+        """The manager's call."""
+        count = self._count_peers()
+        if count != self._told_peers:
+            self._told_peers = count
+            self._peers_changed.set()
+            for listener in self._peer_listeners:
+                self._tell_one(listener, count)
 
     def close(self) -> None:
         """Not interested any more. What served it goes after a while, unless somebody else asks for it."""
@@ -126,8 +159,6 @@ class Request(Presence):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._publisher = Publisher(self.topic)
-        self._peers: Callable[[], int] = lambda: 0
-        self._peers_changed = asyncio.Event()
 
     @property
     def publisher(self) -> Publisher | None:
@@ -142,21 +173,11 @@ class Request(Presence):
     @property
     def subscribers(self) -> int:
         """How many receivers of the topic are known, here and elsewhere."""
-        return self._peers()
+        return self._count_peers()
 
     async def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> None:
         """Until so many receivers are announced. Raises ``PublisherUnavailable``."""
-        try:
-            async with asyncio.timeout(timeout):
-                while self._peers() < count:
-                    self._peers_changed.clear()
-                    await self._peers_changed.wait()
-        except TimeoutError:
-            raise PublisherUnavailable(
-                f"{self._peers()} of {count} subscribers of {self.topic} came in {timeout:g} seconds.",
-                next="Look for them with 'dragoman topology list'.",
-                topic=self.topic.key,
-            ) from None
+        await self._until_peers(count, timeout)
 
 
 class Offer(Presence):
@@ -178,6 +199,15 @@ class Offer(Presence):
         self.receive = receive
         self.types = types
         self.metrics = metrics
+
+    @property
+    def publishers(self) -> int:
+        """How many senders of the topic it is connected to."""
+        return self._count_peers()
+
+    async def wait_for_publishers(self, count: int = 1, timeout: float | None = None) -> None:
+        """Until it is connected to so many senders. Raises ``PublisherUnavailable``."""
+        await self._until_peers(count, timeout)
 
     async def wait(self, timeout: float | None = None) -> None:
         """Until messages can come. Raises ``PublisherUnavailable`` after ``timeout`` seconds."""

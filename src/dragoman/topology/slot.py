@@ -69,6 +69,7 @@ class Slot:
         self.users.append(user)
         if self.ready:
             self.tell(Change.APPEARED, [user])
+        user._peers_may_have_changed()
 
     def tell(self, change: Change, users: list[Presence] | None = None) -> None:
         handler = self.handler if change is not Change.GONE else None
@@ -77,6 +78,10 @@ class Slot:
             if isinstance(user, Request):
                 user._publisher._use(handler.outlet if handler else None, told.why)
             user._set(told)
+
+    def tell_peers(self) -> None:
+        for user in list(self.users):
+            user._peers_may_have_changed()
 
     def cancel_timers(self) -> None:
         for timer in (self.removal, self.retry):

@@ -47,8 +47,8 @@ class BrokerReceiver:
         self._broker = broker
         self._wanted = wanted
         self._options = {name: value for name, value in own.items() if name != "group"}
-        # The same for all receivers of the topic in this program: one that replaces another goes on where that
-        # one has stopped.
+        # The same for all receivers of the topic in this program: one that replaces another goes on where it
+        # has stopped.
         program = f"{wanted.framework}-{hashlib.sha256(wanted.topic.path.encode()).hexdigest()[:12]}"
         self._durable = "group" in own or not broker.capabilities.temporary_groups
         self._group = own.get("group", program)

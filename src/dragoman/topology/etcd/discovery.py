@@ -67,6 +67,8 @@ class EtcdDiscovery:
         self.watch = Watch(self.gateway, PREFIX, self)
         self.gateway.switched = self.watch.suspect
         self.keeper.failed = self.watch.suspect
+        # Either we were away for long, or etcd has lost its memory: what was seen before may be wrong.
+        self.keeper.lease_lost = self.watch.start_anew
         self._own: dict[str, Endpoint] = {}
         self._framework = ""
         self._watcher: Watcher | None = None

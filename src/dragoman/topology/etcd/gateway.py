@@ -78,7 +78,8 @@ class Gateway:
     async def call(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Raises ``DiscoveryUnavailable`` when no host answers, ``LeaseLost``."""
         problem: Exception | None = None
-        for attempt in range(len(self._hosts)):
+        # Twice at least: a connection that was kept may have ended without anybody noticing.
+        for attempt in range(max(2, len(self._hosts))):
             at = (self._current + attempt) % len(self._hosts)
             try:
                 found = await self._ask(self._hosts[at], path, body)
@@ -129,7 +130,10 @@ class Gateway:
         )
         try:
             async with asyncio.timeout(self._timeout):
-                reply = await self._client.send(request, stream=True)
+                try:
+                    reply = await self._client.send(request, stream=True)
+                except httpx.TransportError:
+                    reply = await self._client.send(request, stream=True)
         except (httpx.TransportError, TimeoutError) as error:
             raise DiscoveryUnavailable(f"etcd does not answer: {error!r}") from error
         try:

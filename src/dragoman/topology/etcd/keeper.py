@@ -32,6 +32,7 @@ class Keeper:
         """The newest revision that was heard of."""
         self.trouble: str | None = "etcd was not asked yet."
         self.failed: Callable[[], None] = lambda: None
+        self.lease_lost: Callable[[], None] = lambda: None
         self._gateway = gateway
         self._render = render
         self._wanted: set[str] = set()
@@ -82,6 +83,7 @@ class Keeper:
             except LeaseLost:
                 log.warning("The lease was lost; all entries are written again.")
                 self._lease = None
+                self.lease_lost()
                 await asyncio.sleep(FIRST_REST / 4)
                 continue
             except DiscoveryUnavailable as error:

@@ -39,7 +39,7 @@ class Follower(Protocol):
 
 
 class Compacted(Exception):
-    """The changes since our revision are not kept any more."""
+    """The changes since our revision cannot be had: all entries have to be compared."""
 
 
 class Watch:
@@ -47,8 +47,9 @@ class Watch:
         self._gateway = gateway
         self._prefix = prefix
         self._follower = follower
-        self._revision: int | None = None
         self._cluster = ""
+        self._last = 0
+        self._anew = True
         self._stream: asyncio.Task[None] | None = None
         self._is_connected = False
         self.resumed = 0
@@ -60,8 +61,9 @@ class Watch:
             self._stream.cancel()
 
     def start_anew(self) -> None:
-        """What was known is forgotten: begin with a snapshot."""
-        self._revision = None
+        """What is known may be wrong: the next thing is a snapshot."""
+        self._anew = True
+        self.suspect()
 
     async def run(self) -> None:
         failures = 0
@@ -70,11 +72,14 @@ class Watch:
             try:
                 await self._stream
             except Compacted:
-                log.info("etcd has forgotten changes; all entries are compared.")
-                self._revision = None
+                log.info("Changes cannot be had from etcd any more; all entries are compared.")
+                self._anew = True
                 continue
             except DiscoveryUnavailable as error:
                 failures = 0 if self._is_connected else failures + 1
+                if failures:
+                    # It was away, and may come back as another one, without the memory of our revision.
+                    self._anew = True
                 self._follower.disconnected(str(error))
             except asyncio.CancelledError:
                 if not self._stream.cancelled() or _cancelling():
@@ -89,12 +94,11 @@ class Watch:
     async def _follow(self) -> None:
         """Until something breaks, and something does."""
         await self._catch_up()
-        assert self._revision is not None
         request = {
             "create_request": {
                 "key": encoded(self._prefix),
                 "range_end": after(self._prefix),
-                "start_revision": str(self._revision + 1),
+                "start_revision": str(self._last + 1),
             }
         }
         async with self._gateway.stream("/v3/watch", request) as results:
@@ -107,14 +111,13 @@ class Watch:
         probe = await self._range({"key": encoded(self._prefix), "count_only": True})
         header = probe["header"]
         cluster, revision = header.get("cluster_id", ""), int(header.get("revision", 0))
-        new_cluster = bool(self._cluster) and (
-            cluster != self._cluster or (self._revision is not None and revision < self._revision)
-        )
-        if self._revision is None or new_cluster:
+        new_cluster = bool(self._cluster) and (cluster != self._cluster or revision < self._last)
+        if self._anew or new_cluster:
+            self._anew = False
             entries, revision = await self._all()
             self.snapshots += 1
             await self._follower.snapshot(entries, revision, new_cluster)
-            self._revision = revision
+            self._last = revision
         else:
             self.resumed += 1
         self._cluster = cluster
@@ -145,6 +148,8 @@ class Watch:
         if result.get("canceled"):
             raise DiscoveryUnavailable(f"etcd ended the watch: {result.get('cancel_reason', '')}")
         if result.get("created"):
+            if self._anew:
+                raise Compacted
             self._is_connected = True
             self._follower.connected()
         for deleted, entry in _events(result):
@@ -152,7 +157,7 @@ class Watch:
                 await self._follower.deleted(entry.key, entry.revision)
             else:
                 await self._follower.put(entry)
-            self._revision = max(self._revision or 0, entry.revision)
+            self._last = max(self._last, entry.revision)
 
 
 def _events(result: dict[str, Any]) -> Iterator[tuple[bool, Entry]]:
