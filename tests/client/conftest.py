@@ -10,6 +10,7 @@ import pytest
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.registry import Registry
 from dragoman.registry import connect
+from dragoman.testing.plugin import workbench as workbench
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class Chain:
         dead, unreadable = options.dead_letter_channel(channel), options.invalid_channel(channel)
         condition = self._condition
         found = [
-            expiry(dead or unreadable, bury, self.counters),
+            expiry(dead or unreadable, bury, self.counters, self.pauses.now),
             invalid(unreadable, bury, self.counters),
         ]
         if condition is not None and condition.early is not None:
@@ -88,7 +88,7 @@ class Chain:
                 return custom(own)
 
     def repeating(self) -> tuple[Middleware, ...]:
-        again = retry(self.endpoint.options.retry, self.pauses, self.counters)
+        again = retry(self.endpoint.options.retry, self.pauses, self.counters, self.pauses.now)
         return (again,) if self.tracing is None else (again, self.tracing.attempt)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ from dragoman.client.metrics import Metrics
 from dragoman.client.options import ClientOptions, EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Kind, Parameter
-from dragoman.client.pausing import Pauses
+from dragoman.client.pausing import Pauses, clock_of
 from dragoman.client.poll import Poll, Source
 from dragoman.client.producer import Producer, require_record
 from dragoman.client.requests import Question, Requester
@@ -39,9 +40,11 @@ from dragoman.client.transactional.storage import Storage
 from dragoman.core.broker import Broker, Lag
 from dragoman.core.channel import Channel
 from dragoman.core.database import Database
-from dragoman.core.errors import ClientError, ConfigurationError, DragomanError
+from dragoman.core.errors import BrokerError, ClientError, ConfigurationError, DragomanError
 from dragoman.core.message import Position
 from dragoman.core.registry import Registry
+
+log = logging.getLogger("dragoman.client")
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -326,7 +329,7 @@ class _Running:
         self.ended = asyncio.Event()
         self.failure: Exception | None = None
         self._client = client
-        self._pauses = Pauses()
+        self._pauses = Pauses(clock_of(broker))
         options = client.options
         self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")))
         self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
@@ -354,7 +357,12 @@ class _Running:
         if not self.broker.capabilities.lag:
             return []
         places = {(channel, each.group) for each in self.consumers for channel in each.channels}
-        return [lag for channel, group in sorted(places) for lag in await self.broker.lag(channel, group)]
+        try:
+            return [lag for channel, group in sorted(places) for lag in await self.broker.lag(channel, group)]
+        except BrokerError as error:
+            # The other numbers are wanted most when the broker is away.
+            log.warning("The lag of the groups is not known.", extra={"error_code": error.code})
+            return []
 
     def _halted(self, why: Exception) -> None:
         self.failure = self.failure or why

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +10,7 @@ from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.pausing import clock_of
 from dragoman.client.role import Sending
 from dragoman.client.sequence.parts import PART, cut
 from dragoman.client.transactional.brokered import GATHERED, gather
@@ -176,7 +176,8 @@ class Producer(Generic[T]):
         seconds = self._expires_in if seconds is None else seconds
         if seconds is None:
             return pairs
-        return with_headers(pairs, (EXPIRES_AT, str(int((time.time() + seconds) * 1000)).encode()))
+        expires = int((clock_of(self._broker).now() + seconds) * 1000)
+        return with_headers(pairs, (EXPIRES_AT, str(expires).encode()))
 
     def _check_delay(self) -> None:
         if not self._broker.capabilities.delayed_delivery:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import CORRELATION_ID, EXPIRES_AT, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO
 from dragoman.client.metrics import ChannelMetrics
+from dragoman.client.pausing import clock_of
 from dragoman.client.transactional.brokered import gather
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ChannelNotFound, EncodeError
@@ -125,7 +125,7 @@ class Answers:
     ) -> None:
         try:
             if self.expires_in is not None:
-                expires = str(int((time.time() + self.expires_in) * 1000)).encode()
+                expires = str(int((clock_of(self.broker).now() + self.expires_in) * 1000)).encode()
                 pairs = (*pairs, (EXPIRES_AT, expires))
             message = Message(target, payload, delivery.message.key, pairs)
             if not gather((message,)):

@@ -4,8 +4,9 @@ import contextlib
 
 from dragoman.core.clock import ManualClock
 from dragoman.testing.proxy import Proxy
+from dragoman.testing.workbench import Letter, Workbench
 
-__all__ = ["ManualClock", "Proxy"]
+__all__ = ["Letter", "ManualClock", "Proxy", "Workbench"]
 
 with contextlib.suppress(ImportError):
     import pytest

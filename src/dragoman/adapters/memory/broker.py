@@ -77,6 +77,16 @@ class MemoryBroker:
         self._receivers: list[MemoryReceiver] = []
         self._since_breather = 0
 
+    @property
+    def clock(self) -> Clock:
+        """The clock of all brokers of this name: clients of them run by it, too."""
+        return self._bus.clock
+
+    @property
+    def delayed(self) -> int:
+        """How many messages were published with a delay and are not due yet."""
+        return len(self._bus.delayed)
+
     async def connect(self) -> None:
         if self._shared is None:
             self._shared = self._join()

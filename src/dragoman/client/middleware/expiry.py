@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from dragoman.client.burial import Bury
 from dragoman.client.delivery import Delivery
@@ -17,7 +17,9 @@ from dragoman.core.message import Headers, header
 log = logging.getLogger("dragoman.client")
 
 
-def expiry(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
+def expiry(
+    channel: str | None, bury: Bury, counters: ChannelMetrics, now: Callable[[], float] = time.time
+) -> Middleware:
     """Without a channel for them, expired messages are never acknowledged."""
 
     def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
@@ -25,7 +27,7 @@ def expiry(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middlew
         if not headers:
             return next(delivery)
         expires = expires_at(headers)
-        if expires is None or expires > time.time() * 1000:
+        if expires is None or expires > now() * 1000:
             return next(delivery)
         return expire(delivery, expires)
 

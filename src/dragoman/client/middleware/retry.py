@@ -22,7 +22,9 @@ def worth_trying(options: RetryOptions, error: Exception) -> bool:
     return isinstance(error, options.only) and not isinstance(error, HOPELESS + options.never)
 
 
-def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Middleware:
+def retry(
+    options: RetryOptions, pause: Pause, counters: ChannelMetrics, now: Callable[[], float] = time.time
+) -> Middleware:
     async def handle(delivery: Delivery, next: Handler) -> Outcome:
         while True:
             try:
@@ -30,10 +32,10 @@ def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Midd
             except Exception as error:
                 counters.failed += 1
                 delivery.failure = error
-                delivery.failed_at = delivery.failed_at or int(time.time() * 1000)
+                delivery.failed_at = delivery.failed_at or int(now() * 1000)
                 if delivery.attempt >= options.attempts or not worth_trying(options, error):
                     raise
-                if options.elapsed is not None and _since(delivery.failed_at) >= options.elapsed:
+                if options.elapsed is not None and now() - delivery.failed_at / 1000 >= options.elapsed:
                     raise
             else:
                 counters.handled += outcome.acknowledge * delivery.size
@@ -45,7 +47,3 @@ def retry(options: RetryOptions, pause: Pause, counters: ChannelMetrics) -> Midd
             delivery.decode()
 
     return handle
-
-
-def _since(milliseconds: int) -> float:
-    return time.time() - milliseconds / 1000
