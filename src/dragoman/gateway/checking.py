@@ -11,6 +11,17 @@ from dragoman.gateway.limits import EnvelopeLimits
 
 def check_names(envelope: Envelope, limits: EnvelopeLimits) -> None:
     """Ids can be printed, are not empty, and not too long. Client and originator are one."""
+    _check_texts(envelope, limits)
+    originator, client = envelope.originator, envelope.client
+    if (originator.client_id, originator.request_id) != (client.client_id, client.request_id):
+        raise InvalidEnvelope(
+            "The originator has other ids than the client.",
+            code="gateway.envelope.originator",
+            next="From outside both are the one who asks.",
+        )
+
+
+def _check_texts(envelope: Envelope, limits: EnvelopeLimits) -> None:
     destination, client, originator = envelope.destination, envelope.client, envelope.originator
     needed = (
         ("destination.resource", destination.resource),
@@ -34,12 +45,6 @@ def check_names(envelope: Envelope, limits: EnvelopeLimits) -> None:
     ):
         if len(token) > limits.token:
             raise InvalidEnvelope(f"{place} is too long.", code="gateway.envelope.name", field=place)
-    if (originator.client_id, originator.request_id) != (client.client_id, client.request_id):
-        raise InvalidEnvelope(
-            "The originator has other ids than the client.",
-            code="gateway.envelope.originator",
-            next="From outside both are the one who asks.",
-        )
 
 
 def issued_at(envelope: Envelope) -> float | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from dragoman.core.errors import GatewayError, InvalidEnvelope, Refused
-from dragoman.gateway.audit import Audit
+from dragoman.gateway.audit import Audit, Ids
 from dragoman.gateway.checking import check_names
 from dragoman.gateway.envelope.method import Method
 from dragoman.gateway.envelope.model import Envelope
@@ -73,7 +73,7 @@ class Collection:
             to_json(outside).decode(),
         )
         fresh = await self._store.hold(held, now)
-        self._audit.record("held" if fresh else "held before", **_ids(held))
+        self._audit.record("held" if fresh else "held before", ids=_ids(held))
         if fresh:
             self.waiting.wake(held.place)
         return fresh
@@ -87,7 +87,7 @@ class Collection:
             or response.destination.resource != self._options.collection_point
             or named != (stamp.client, stamp.request, stamp.source)
         ):
-            self._audit.record("poisoned", client=stamp.client, request=stamp.request)
+            self._audit.record("poisoned", ids=Ids(stamp.client, stamp.request))
             raise Refused("This is no response to the request of its originator.", code="gateway.poisoned")
         return stamp
 
@@ -102,13 +102,12 @@ class Collection:
             envelope = from_json(text, self._options.limits)
             self._check(envelope)
         except GatewayError as error:
-            self._audit.record("refused", error.code, peer=peer)
+            self._audit.record("refused", error.code, peer)
             raise
         asking = await self._asking(envelope, peer)
         if asking is None:
-            self._audit.record(
-                "not collected", "gateway.refused", peer=peer, client=envelope.client.client_id
-            )
+            ids = Ids(envelope.client.client_id, envelope.client.request_id)
+            self._audit.record("not collected", "gateway.refused", peer, ids)
             return None
         if envelope.destination.intent is Method.DELETE:
             await self._arrived(envelope, asking)
@@ -145,11 +144,11 @@ class Collection:
             now = self._clock()
             for held in self._admitted(await self._store.find(place, now), envelope, asking):
                 if await self._store.take(held, now):
-                    self._audit.record("collected", peer=asking.peer, **_ids(held))
+                    self._audit.record("collected", "", asking.peer, _ids(held))
                     return held.body.encode()
             left = deadline - self._clock()
             if left <= 0 or not await self.waiting.wait(place, left):
-                self._audit.record("not collected", client=place.client, request=place.request)
+                self._audit.record("not collected", "", asking.peer, Ids(place.client, place.request))
                 return None
 
     async def _arrived(self, envelope: Envelope, asking: Asking) -> None:
@@ -158,7 +157,7 @@ class Collection:
         known = (*await self._store.leased(place, now), *await self._store.find(place, now))
         for held in self._admitted(known, envelope, asking):
             await self._store.done(held)
-            self._audit.record("arrived", **_ids(held))
+            self._audit.record("arrived", "", asking.peer, _ids(held))
 
     def _admitted(self, found: Iterable[Held], envelope: Envelope, asking: Asking) -> list[Held]:
         """Those that may be had by who asks, at the level of the request or at the one they ask for now.
@@ -180,5 +179,5 @@ class Collection:
         return kept is not None and asked is not None and levels.highest(kept, asked).admits(asking, held)
 
 
-def _ids(held: Held) -> dict[str, str]:
-    return {"client": held.client, "request": held.request, "entity": held.entity}
+def _ids(held: Held) -> Ids:
+    return Ids(held.client, held.request, held.entity)

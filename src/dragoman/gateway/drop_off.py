@@ -15,9 +15,8 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.core.errors import GatewayError, InvalidEnvelope, NotNow
-from dragoman.gateway.audit import Audit
+from dragoman.gateway.audit import Audit, Ids
 from dragoman.gateway.checking import check_names, issued_at
-from dragoman.gateway.envelope.derivation import combined
 from dragoman.gateway.envelope.method import Method
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import from_json
@@ -50,7 +49,7 @@ class Receipt(msgspec.Struct, frozen=True, rename="camel"):
     retain_seconds: float
 
 
-_write_receipt = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 _read_receipt = msgspec.json.Decoder(Receipt).decode
 
 
@@ -76,7 +75,7 @@ class DropOff:
         self._by_peer = RateLimit(options.peer_rate, clock)
         self._by_owner = RateLimit(options.owner_rate, clock)
         self._quota = Quota(store, options.waiting_quota, clock)
-        self._settling: set[asyncio.Task[None]] = set()
+        self._settling: set[asyncio.Future[None]] = set()
 
     async def accept(self, text: bytes, *, peer: str = "") -> Receipt:
         """Forward the request in this JSON. Raises ``InvalidEnvelope``, ``Refused`` and ``NotNow``."""
@@ -84,14 +83,14 @@ class DropOff:
             self._by_peer.spend(peer)
             envelope = from_json(text, self._options.limits)
         except GatewayError as error:
-            self._audit.record("refused", error.code, peer=peer)
+            self._audit.record("refused", error.code, peer)
             raise
         try:
             receipt, fresh = await self._accept(envelope)
         except GatewayError as error:
-            self._audit.record("refused", error.code, peer=peer, **_ids(envelope))
+            self._audit.record("refused", error.code, peer, _ids(envelope))
             raise
-        self._audit.record("accepted" if fresh else "repeated", peer=peer, **_ids(envelope))
+        self._audit.record("accepted" if fresh else "repeated", "", peer, _ids(envelope))
         return receipt
 
     async def close(self) -> None:
@@ -119,7 +118,7 @@ class DropOff:
         except GatewayError:
             await self._give_back(ticket.key)
             raise
-        self._settle(ticket.key, _write_receipt(receipt).decode())
+        self._settle(ticket.key, _encode(receipt).decode())
         return receipt, True
 
     async def _admit(self, envelope: Envelope) -> tuple[Principal, Rule, Level]:
@@ -228,14 +227,13 @@ class DropOff:
 
     def _settle(self, key: str, outcome: str) -> None:
         """In the background: should we die before it is noted, a repetition forwards it once more."""
-        task = asyncio.create_task(self._note(key, outcome))
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        noting = self._store.settle(key, outcome)
+        self._settling.add(noting)
+        noting.add_done_callback(self._noted)
 
-    async def _note(self, key: str, outcome: str) -> None:
-        try:
-            await self._store.settle(key, outcome)
-        except NotNow:
+    def _noted(self, noting: asyncio.Future[None]) -> None:
+        self._settling.discard(noting)
+        if not noting.cancelled() and noting.exception() is not None:
             log.warning("A forwarded request could not be noted; if it is repeated, it is forwarded again.")
 
     async def _give_back(self, key: str) -> None:
@@ -261,28 +259,24 @@ def _check_request(envelope: Envelope) -> None:
 
 def _ticket(envelope: Envelope, principal: Principal, now: float, expires: float) -> Ticket:
     destination, client = envelope.destination, envelope.client
-    key = combined(
+    key = (
         principal.owner,
         client.client_id,
         client.request_id,
         destination.resource,
-        destination.intent.value,
-        destination.entity or "",
+        destination.intent,
+        destination.entity,
         destination.version,
     )
     # Not the time and not the token: a repetition may have newer ones.
     asked = (destination.entity, envelope.originator.security, envelope.originator.message_ttl, envelope.data)
-    digest = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
-    return Ticket(hashlib.sha256(key.encode()).hexdigest(), digest, now, expires)
+    return Ticket(_hash(key), _hash(asked), now, expires)
 
 
-def _ids(envelope: Envelope) -> dict[str, str]:
-    """For the audit: cut, since anything may have been sent."""
+def _hash(value: object) -> str:
+    return hashlib.blake2b(_encode(value), digest_size=20).hexdigest()
+
+
+def _ids(envelope: Envelope) -> Ids:
     destination, client = envelope.destination, envelope.client
-    return {
-        "client": client.client_id[:200],
-        "request": client.request_id[:200],
-        "resource": destination.resource[:200],
-        "entity": (destination.entity or "")[:200],
-        "method": destination.method[:20],
-    }
+    return Ids(client.client_id, client.request_id, destination.entity, destination.resource)

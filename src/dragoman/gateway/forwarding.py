@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from dragoman.client.producer import Producer
 from dragoman.core.errors import BrokerError, NotNow
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.headers import HOPS, MESSAGE_ID
+from dragoman.gateway.patience import Patience
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -24,7 +24,7 @@ class Forward(Protocol):
 class Forwarder:
     def __init__(self, client: Client, timeout: float) -> None:
         self._client = client
-        self._timeout = timeout
+        self._patience = Patience(timeout)
         self._producers: dict[str, Producer[Envelope]] = {}
 
     async def prepare(self, resource: str) -> None:
@@ -39,10 +39,11 @@ class Forwarder:
         )
         resource = envelope.destination.resource
         try:
-            async with asyncio.timeout(self._timeout):
-                await self._producers[resource].publish(
+            await self._patience.limit(
+                self._producers[resource].publish(
                     envelope, key=envelope.originator.client_id, headers=headers
                 )
+            )
         except (BrokerError, TimeoutError) as error:
             log.warning(
                 "A request cannot be forwarded.",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from urllib.parse import parse_qs
 
@@ -22,6 +22,7 @@ from dragoman.gateway.http.body import Unreadable, read_body, unless_gone
 from dragoman.gateway.http.cors import Origins
 from dragoman.gateway.http.metrics import Metrics
 from dragoman.gateway.http.openapi import document
+from dragoman.gateway.patience import Patience
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -39,10 +40,18 @@ class HttpOptions:
 class Application:
     """Enters the gateway when the server starts and leaves it when it stops."""
 
-    def __init__(self, gateway: Gateway, options: HttpOptions | None = None) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        options: HttpOptions | None = None,
+        beside: Sequence[AbstractAsyncContextManager[object]] = (),
+    ) -> None:
+        """``beside`` are other servers of the same gateway, which start and stop with this one."""
         self._gateway = gateway
+        self._beside = beside
         self._options = options or HttpOptions()
         self._origins = Origins(self._options.origins)
+        self._patience = Patience(self._options.body_seconds)
         self._largest = gateway.options.limits.bytes
         self.metrics = Metrics()
         self._posts: dict[str, Handle] = {"/drop-off": self._drop_off, "/collection": self._collect}
@@ -97,12 +106,12 @@ class Application:
         return error(404, "gateway.not-found", "There is nothing here.")
 
     async def _drop_off(self, scope: Scope, receive: Receive) -> Answer:
-        body = await read_body(scope, receive, self._largest, self._options.body_seconds)
+        body = await read_body(scope, receive, self._largest, self._patience)
         return accepted(await self._gateway.drop_off.accept(body, peer=_peer(scope)))
 
     async def _collect(self, scope: Scope, receive: Receive) -> Answer:
         wait = _wait(scope["query_string"])
-        body = await read_body(scope, receive, self._largest, self._options.body_seconds)
+        body = await read_body(scope, receive, self._largest, self._patience)
         collecting = self._gateway.collection.collect(body, wait=wait, peer=_peer(scope))
         found = await (unless_gone(collecting, receive) if wait else collecting)
         return NOTHING if found is None else collected(found)
@@ -129,6 +138,8 @@ class Application:
             await receive()
             try:
                 await stack.enter_async_context(self._gateway)
+                for each in self._beside:
+                    await stack.enter_async_context(each)
             except DragomanError as failure:
                 await send({"type": "lifespan.startup.failed", "message": str(failure)})
                 return

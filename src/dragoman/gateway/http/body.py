@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from starlette.types import Receive, Scope
 
 from dragoman.gateway.http.answers import Answer, error
+from dragoman.gateway.patience import Patience
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class Unreadable(Exception):
         """``None`` if nobody is there any more to read it."""
 
 
-async def read_body(scope: Scope, receive: Receive, largest: int, seconds: float) -> bytes:
+async def read_body(scope: Scope, receive: Receive, largest: int, patience: Patience) -> bytes:
     media_type, length = b"", b""
     for name, value in scope["headers"]:
         if name == b"content-type":
@@ -34,8 +35,7 @@ async def read_body(scope: Scope, receive: Receive, largest: int, seconds: float
     if length.isdigit() and int(length) > largest:
         raise Unreadable(_too_large(largest))
     try:
-        async with asyncio.timeout(seconds):
-            return await _gathered(receive, largest)
+        return await patience.limit(_gathered(receive, largest))
     except TimeoutError:
         raise Unreadable(error(408, "gateway.timeout", "The request took too long to arrive.")) from None
 

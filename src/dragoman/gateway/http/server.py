@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import hmac
 import socket
+import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 
 from dragoman.core.errors import ConfigurationError
@@ -13,6 +17,15 @@ from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application, HttpOptions
 from dragoman.gateway.options import GatewayOptions
 from dragoman.registry.http.server import bind, check_certificate, is_loopback, server
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SepOptions:
+    """A SEP server beside the HTTP server."""
+
+    key: str
+    """The file with the server's key."""
+    port: int = 8084
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +41,8 @@ class ServerOptions:
     key: str | None = None
     behind_proxy: bool = False
     """Whoever stands in front of it speaks TLS."""
+    sep: SepOptions | None = None
+    """Answer by SEP, too."""
 
 
 def listen(options: ServerOptions) -> socket.socket:
@@ -42,9 +57,31 @@ def listen(options: ServerOptions) -> socket.socket:
     return bind(options)
 
 
+_SWITCH = 0.001
+"""Seconds after which the event loop lets the store's thread run, which only begins and commits."""
+
+
+def application(gateway: Gateway, options: ServerOptions) -> Application:
+    """The gateway by HTTP and, if wanted, by SEP."""
+    if options.sep is None:
+        return Application(gateway, options.http)
+    # Behind a proxy or not, datagrams come straight to this port: they are sealed by themselves.
+    from dragoman.gateway.sep import SepServer, ServerKey
+    from dragoman.gateway.sep.point import sep_point
+
+    key = ServerKey.read(Path(options.sep.key))
+    secret = hmac.digest(options.gateway.secret, b"cookies of SEP", "sha256")
+    sep = SepServer(sep_point(gateway), key, host=options.host, port=options.sep.port, cookie_secret=secret)
+    return Application(gateway, options.http, [sep])
+
+
 def serve(options: ServerOptions, bound: socket.socket) -> None:
     """Serve until a signal asks to stop; requests under way are finished first."""
-    running = server(Application(Gateway(options.gateway), options.http), options)
+    sys.setswitchinterval(_SWITCH)
+    # What is loaded stays, and messages have no cycles: looking for garbage often would only cost time.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    running = server(application(Gateway(options.gateway), options), options)
     running.run([bound])
     if not running.started:
         raise ConfigurationError("The gateway did not start.", next="Its log says why.")
@@ -58,7 +95,7 @@ class Server:
 
     def __init__(self, options: ServerOptions) -> None:
         self.gateway = Gateway(options.gateway)
-        self.application = Application(self.gateway, options.http)
+        self.application = application(self.gateway, options)
         self._socket = listen(options)
         host, port = self._socket.getsockname()[:2]
         self.url = f"{'https' if options.certificate else 'http'}://{host}:{port}"

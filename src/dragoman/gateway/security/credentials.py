@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -38,6 +39,7 @@ class Credentials:
         self._store = store
         self._tokens = None if jwt is None else _Tokens(jwt)
         self._known: dict[bytes, tuple[Principal, float]] = {}
+        self._hashing = secrets.token_bytes(32)
 
     async def identify(self, authorization: str) -> Principal:
         """Nobody in particular for an empty text. Raises ``Refused`` for a credential that is not good."""
@@ -45,7 +47,8 @@ class Credentials:
             return ANONYMOUS
         if len(authorization) > _LONGEST:
             raise refusal()
-        digest = hashlib.sha256(authorization.encode("utf-8", "replace")).digest()
+        raw = authorization.encode("utf-8", "replace")
+        digest = hashlib.blake2b(raw, key=self._hashing, digest_size=32).digest()
         now = time.time()
         known = self._known.get(digest)
         if known is not None and known[1] > now:

@@ -98,6 +98,8 @@ class Levels:
 
     def find(self, text: str) -> Level | None:
         """By name or number: ``basic``, ``1``, ``level 1``, in any case of letters."""
+        if text in self._by_name:
+            return self._by_name[text]
         name = _plain(text).removeprefix("level_")
         return self._by_name.get(_NUMBERS.get(name, name))
 

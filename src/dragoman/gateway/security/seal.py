@@ -86,7 +86,8 @@ class Seal:
         """What is kept of a token: enough to know it again, useless to whoever reads it."""
         if not token:
             return ""
-        return hmac.digest(self._hashing, token.encode("utf-8", "replace"), "sha256").hex()
+        raw = token.encode("utf-8", "replace")
+        return hashlib.blake2b(raw, key=self._hashing, digest_size=32).hexdigest()
 
 
 def same(one: str, other: str) -> bool:
@@ -95,11 +96,12 @@ def same(one: str, other: str) -> bool:
 
 
 def _derived(secret: bytes, purpose: str) -> bytes:
-    return hmac.digest(secret, f"dragoman gateway {purpose}".encode(), hashlib.sha256)
+    return hmac.digest(secret, f"dragoman gateway {purpose}".encode(), "sha512")
 
 
 def _mac(key: bytes, body: str) -> str:
-    return _encode(hmac.digest(key, body.encode("ascii"), "sha256"))
+    # BLAKE2 with a key is a MAC of its own, and quicker than HMAC.
+    return _encode(hashlib.blake2b(body.encode("ascii"), key=key, digest_size=32).digest())
 
 
 def _encode(raw: bytes) -> str:

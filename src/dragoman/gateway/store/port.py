@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -98,8 +99,8 @@ class Store(Protocol):
         """Take the ticket if nobody has it. One without an outcome that is older than ``stale`` counts as
         nobody's: whoever had it has died. One of several who claim at once gets it."""
 
-    async def settle(self, key: str, outcome: str) -> None:
-        """Say what came of it."""
+    def settle(self, key: str, outcome: str) -> Future[None]:
+        """Say what came of it: begun at once, whether or not it is waited for."""
 
     async def release(self, key: str) -> None:
         """Give a ticket back that has no outcome."""

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Any, TypeVar
@@ -105,8 +106,9 @@ class RedisStore:
         mine, *known = await self._ask(self._claim(keys=[self._name("ticket", ticket.key)], args=values))
         return Claim(bool(mine), *known)
 
-    async def settle(self, key: str, outcome: str) -> None:
-        await self._ask(self._settle(keys=[self._name("ticket", key)], args=[outcome]))
+    def settle(self, key: str, outcome: str) -> asyncio.Future[None]:
+        asked: Awaitable[None] = self._settle(keys=[self._name("ticket", key)], args=[outcome])
+        return asyncio.ensure_future(self._ask(asked))
 
     async def release(self, key: str) -> None:
         await self._ask(self._release(keys=[self._name("ticket", key)]))

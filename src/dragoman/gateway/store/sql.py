@@ -56,10 +56,8 @@ class SqlStore:
     async def claim(self, ticket: Ticket, *, stale: float) -> Claim:
         return await self._writes.run(lambda tx: _claim(tx, ticket, stale))
 
-    async def settle(self, key: str, outcome: str) -> None:
-        await self._writes.run(
-            lambda tx: tx.execute("UPDATE gateway_tickets SET outcome = ? WHERE id = ?", (outcome, key))
-        )
+    def settle(self, key: str, outcome: str) -> asyncio.Future[None]:
+        return self._writes.run(lambda tx: _settle(tx, key, outcome))
 
     async def release(self, key: str) -> None:
         await self._writes.run(
@@ -139,6 +137,10 @@ def _claim(tx: Transaction, ticket: Ticket, stale: float) -> Claim:
         return Claim(True)
     rows = tx.execute("SELECT digest, outcome FROM gateway_tickets WHERE id = ?", (key,))
     return Claim(False, *rows[0]) if rows else Claim(False)
+
+
+def _settle(tx: Transaction, key: str, outcome: str) -> None:
+    tx.execute("UPDATE gateway_tickets SET outcome = ? WHERE id = ?", (outcome, key))
 
 
 def _hold(tx: Transaction, held: Held, now: float) -> bool:
