@@ -18,6 +18,7 @@ from typing import Any
 
 from dragoman import Client, EndpointOptions, RetryOptions, endpoint, record
 from dragoman.core.broker import Broker, Subscription
+from dragoman.core.errors import BrokerError
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message, Position
 
@@ -84,11 +85,18 @@ async def on_order(order: Order) -> Receipt:
     return Receipt(order.number)
 
 
+async def behind(broker: Broker) -> bool:
+    try:
+        return any(lag.behind for lag in await broker.lag(f"{PREFIX}.orders", PREFIX))
+    except BrokerError:
+        return True  # A server that has just started may not know yet.
+
+
 async def main() -> None:
     broker = fatal(load(BROKERS, scheme_of(URL))(URL))
     await broker.connect()
     async with Client(broker, f"sqlite://{FOLDER / 'registry.db'}", [on_order]):
-        while any(lag.behind for lag in await broker.lag(f"{PREFIX}.orders", PREFIX)):
+        while await behind(broker):
             await asyncio.sleep(0.02)
     await broker.close()
 

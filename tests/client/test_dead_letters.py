@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from uuid import uuid4
 
 import pytest
 
@@ -17,8 +18,9 @@ from dragoman.core.errors import ChannelNotFound, NotFound
 from dragoman.core.message import Message
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
-from tests.client.loans import QuoteV1
+from tests.client.loans import LoanRequest, QuoteV1
 from tests.client.waiting import until
+from tests.services.kafka import Kafka
 
 ONCE = EndpointOptions(retry=RetryOptions(attempts=1))
 
@@ -185,3 +187,26 @@ async def test_a_replay_copies_frames_keys_and_headers(memory: MemoryBroker) -> 
     assert all(copy.key == b"k" and copy.header("a") == b"1" for copy in copies)
     assert copies[0].header(headers.REPLAYED_FROM) == b"from:0:100"
     assert told == [500, 1000]
+
+
+async def test_on_kafka_a_letter_goes_back_and_is_marked_in_one_transaction(kafka_server: Kafka) -> None:
+    channel = f"loans-{uuid4().hex}"
+    fails = [True]
+    got: list[tuple[int, bytes | None]] = []
+
+    @endpoint(channel, group=channel, options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    async def on_request(request: LoanRequest, message: Message) -> None:
+        if fails[0]:
+            raise ValueError
+        got.append((request.request_id, message.header(headers.REPLAYS)))
+
+    async with Client(kafka_server.url, "memory://", [on_request]) as client:
+        await client.publish(channel, LoanRequest(1, 1.0, 1))
+        await until(lambda: client.metrics.of(channel).dead)
+        letters = DeadLetters(client.broker, f"{channel}.dead")
+        fails[0] = False
+        [position] = await letters.replay(await letters.find())
+        await until(lambda: got)
+        assert await letters.find() == []
+    assert got == [(1, b"1")]
+    assert position is None or position.channel == channel

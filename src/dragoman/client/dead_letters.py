@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from dragoman.client import headers as names
 from dragoman.client.headers import text_of
 from dragoman.client.history import history
-from dragoman.core.broker import Broker
+from dragoman.core.broker import Broker, Transactional
 from dragoman.core.errors import MessageExpired, NotFound
 from dragoman.core.message import Message, Position, with_headers
 
@@ -110,26 +110,31 @@ class DeadLetters:
         )
 
     async def replay(self, letters: Sequence[DeadLetter]) -> Sequence[Position | None]:
-        """Send them back to the channels they came from, then mark them.
+        """Send them back to the channels they came from, and mark them, once each.
 
-        A crash in between leaves them open, so one may be sent twice, but none is lost.
+        A broker with transactions does both or neither. On others a crash in between leaves a letter open,
+        so it may be sent twice, but none is lost.
         """
         positions: list[Position | None] = []
         for letter in letters:
-            positions += await self._broker.publish([letter.restored()])
-            await self._settle(letter, "replayed")
+            pair = [letter.restored(), self._marker(letter, "replayed")]
+            if self._broker.capabilities.transactions:
+                positions += (await cast(Transactional, self._broker).transact(pair))[:1]
+            else:
+                positions += await self._broker.publish(pair[:1])
+                await self._broker.publish(pair[1:])
         return positions
 
     async def discard(self, letters: Sequence[DeadLetter]) -> None:
         """They stay in the channel, marked, until its retention removes them."""
         for letter in letters:
-            await self._settle(letter, "discarded")
+            await self._broker.publish([self._marker(letter, "discarded")])
 
-    async def _settle(self, letter: DeadLetter, how: Settlement) -> None:
+    def _marker(self, letter: DeadLetter, how: Settlement) -> Message:
+        """What says, behind the letter, that it is dealt with."""
         marks = (
             (names.SETTLED, letter.id.encode()),
             (names.SETTLED_AS, how.encode()),
             (names.FAILED_AT, str(int(time.time() * 1000)).encode()),
         )
-        marker = Message(self._channel, None, None, marks, letter.message.partition)
-        await self._broker.publish([marker])
+        return Message(self._channel, None, None, marks, letter.message.partition)
