@@ -91,6 +91,8 @@ class Kafka(Server):
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
+            "group.consumer.min.heartbeat.interval.ms": "100",
+            "group.consumer.heartbeat.interval.ms": "300",
             "group.coordinator.rebalance.protocols": "classic,consumer",
             "auto.create.topics.enable": "false",
             "log.cleaner.backoff.ms": "500",

@@ -1,7 +1,9 @@
 """DataFrames published as messages under a contract: checked on the driver, encoded and sent by workers.
 
-At least once: a task that Spark tries again sends again. Each message carries a stable id in the header
-``message-id``, made of application, batch, task and row, by which a receiver can tell the repetition.
+Exactly once where the broker has transactions: a task's messages are sent in one, with a mark by which the
+task knows, when Spark tries it again, that it is done. Elsewhere at least once: a task that is tried again
+sends again. Each message carries a stable id in the header ``message-id``, made of application, batch, task
+and row, by which a receiver can tell the repetition.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ from itertools import count
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -29,6 +30,7 @@ from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.pipeline.arrow import Encoder, SchemaText
 from dragoman.pipeline.options import RegistryAccess
+from dragoman.pipeline.outlet import AtLeastOnce, Attempt, Once, this_attempt
 from dragoman.pipeline.proposal import avro_schema_of
 from dragoman.pipeline.refused import refused_rows, refused_schema
 from dragoman.pipeline.schemas import schemas
@@ -37,7 +39,6 @@ from dragoman.pipeline.tables.writing import FileWriter, Place, place_in
 from dragoman.pipeline.types import arrow_schema
 
 MESSAGE_ID = "message-id"
-SEND_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,24 +134,22 @@ class _Publishing:
 
     def write(self, iterator: Iterator[Any]) -> Sent:
         """On a worker: encode and send. Nothing of a batch is sent while one of its rows is refused."""
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
-        batch = (context.getLocalProperty("streaming.sql.batchId") if context is not None else None) or "0"
-        return asyncio.run(self._send(iterator, f"{self.plan.application}/{batch}/{task}"))
+        return asyncio.run(self._send(iterator, this_attempt(self.plan.application)))
 
-    async def _send(self, iterator: Iterator[Any], prefix: str) -> Sent:
+    async def _send(self, iterator: Iterator[Any], attempt: Attempt) -> Sent:
         encoder = Encoder(self.plan.schema, self.plan.schema_id)
         broker: Broker = load(BROKERS, scheme_of(self.plan.options.broker))(self.plan.options.broker)
         await broker.connect()
         refused = FileWriter(self.plan.refused) if self.plan.refused is not None else None
+        outlet = Once(broker, attempt) if broker.capabilities.transactions else AtLeastOnce(broker)
         numbers = count()
-        sent = 0
         try:
             for batch in iterator:
                 encoded = encoder.encode(batch.select(list(self.plan.payload)).to_struct_array())
                 if encoded.rejections:
                     self._refuse(batch, encoded.errors(), refused)
-                sent += await self._publish(broker, batch, encoded.frames, numbers, prefix)
+                await outlet.take(self._messages(batch, encoded.frames, numbers, attempt.prefix))
+            sent = await outlet.finish()
         finally:
             await broker.close()
         return Sent(sent, refused.finish() if refused is not None else ())
@@ -166,23 +165,14 @@ class _Publishing:
             )
         refused.write(refused_rows(batch, errors, self.plan.application))
 
-    async def _publish(
-        self, broker: Broker, batch: Any, frames: Any, numbers: Iterator[int], prefix: str
-    ) -> int:
+    def _messages(self, batch: Any, frames: Any, numbers: Iterator[int], prefix: str) -> list[Message]:
         channel = self.plan.options.channel
         keys = _keys(batch, self.plan.options.key)
-        waiting: list[Message] = []
-        sent = 0
-        for frame, key, number in zip(frames.to_pylist(), keys, numbers, strict=False):
-            if frame is None:
-                continue
-            waiting.append(Message(channel, frame, key, ((MESSAGE_ID, f"{prefix}/{number}".encode()),)))
-            if len(waiting) == SEND_AT_ONCE:
-                sent += len(await broker.publish(waiting))
-                waiting = []
-        if waiting:
-            sent += len(await broker.publish(waiting))
-        return sent
+        return [
+            Message(channel, frame, key, ((MESSAGE_ID, f"{prefix}/{number}".encode()),))
+            for frame, key, number in zip(frames.to_pylist(), keys, numbers, strict=False)
+            if frame is not None
+        ]
 
     def _keep_refused(self, messages: Sequence[Any], batch: int, application: str) -> None:
         options = self.plan.options

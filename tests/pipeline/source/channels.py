@@ -14,7 +14,7 @@ import fastavro
 
 from dragoman.core.channel import Channel
 from dragoman.core.contract import Compatibility
-from dragoman.core.loading import BROKERS, load
+from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.registry import connect
@@ -75,7 +75,7 @@ class Place:
 
     def _with_broker(self, work: Any) -> None:
         async def run() -> None:
-            broker = load(BROKERS, "embedded")(self.broker)
+            broker = load(BROKERS, scheme_of(self.broker))(self.broker)
             await broker.connect()
             await work(broker)
             await broker.close()

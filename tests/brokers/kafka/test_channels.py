@@ -1,0 +1,142 @@
+"""Channels with Kafka's own settings: compaction, tombstones, times; keys with a contract of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import Annotated
+from uuid import uuid4
+
+import pytest
+
+from dragoman import Client, Key, endpoint, record
+from dragoman.core.broker import Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import ConfigurationError, EncodeError
+from dragoman.core.message import Message
+from dragoman.testing.brokers.history import read_all
+from tests.brokers.kafka.rigs import PATIENCE, connected, fresh, numbered, numbers, received
+from tests.services.kafka import Kafka
+
+
+async def test_settings_are_kafkas_own_and_are_described(kafka_server: Kafka) -> None:
+    name = f"kafka-{uuid4().hex}"
+    settings = {"cleanup.policy": "compact", "max.message.bytes": "50000"}
+    async with connected(kafka_server) as broker:
+        await broker.create(Channel(name, 2, retention=3600.0, settings=settings))
+        found = await broker.describe(name)
+        assert (found.partitions, found.retention, dict(found.settings)) == (2, 3600.0, settings)
+        await broker.alter(Channel(name, 2, settings={"max.message.bytes": "60000"}))
+        changed = await broker.describe(name)
+        assert changed.retention is None
+        assert changed.settings["max.message.bytes"] == "60000"
+        with pytest.raises(EncodeError):
+            await broker.publish([Message(name, secrets.token_bytes(100_000), key=b"k")])
+        with pytest.raises(ConfigurationError):
+            await broker.create(Channel(f"{name}-x", 1, settings={"no.such.setting": "1"}))
+        with pytest.raises(ConfigurationError):
+            await broker.create(Channel("not a kafka näme".replace(" ", "")))
+
+
+async def test_a_compacted_channel_keeps_the_last_of_each_key(kafka_server: Kafka) -> None:
+    settings = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.001",
+        "delete.retention.ms": "100",
+    }
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker, **settings)
+        for number in range(20):
+            await broker.publish([Message(channel, b"%d" % number, key=b"same")])
+        await broker.publish([Message(channel, None, key=b"gone")])
+        log = broker.log()
+        deadline = time.monotonic() + PATIENCE
+        number = 100
+        while len(left := read_all(log, channel)) > 10:
+            assert time.monotonic() < deadline, "nothing was compacted"
+            # Only closed segments are compacted, and a segment is closed by the message after it.
+            await broker.publish([Message(channel, b"%d" % number, key=b"same")])
+            number += 1
+            await asyncio.sleep(0.3)
+        log.close()
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        found: list[Message] = []
+        while not found or found[-1].payload != b"%d" % (number - 1):
+            found += await received(receiver, 1)
+        assert len(found) <= len(left)
+        assert [message.offset for message in found] == sorted(message.offset or 0 for message in found)
+        await receiver.acknowledge(found[-1:])
+        assert sum(lag.behind for lag in await broker.lag(channel, channel)) == 0
+
+
+async def test_a_start_counts_only_for_a_group_without_a_position(kafka_server: Kafka) -> None:
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        timed = [
+            message._replace(timestamp=1_600_000_000_000 + number * 1000)
+            for number, message in enumerate(numbered(channel, 10))
+        ]
+        await broker.publish(timed)
+        first = await broker.subscribe(Subscription((channel,), channel, start=1_600_000_003_500))
+        held = await received(first, 6)
+        assert numbers(held) == [4, 5, 6, 7, 8, 9]
+        await first.acknowledge(held[:2][-1:])
+        await first.close()
+        second = await broker.subscribe(Subscription((channel,), channel, start={0: 0}))
+        assert numbers(await received(second, 4)) == [6, 7, 8, 9]
+
+
+async def test_a_group_that_started_at_the_end_goes_on_there_after_a_break(kafka_server: Kafka) -> None:
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        await broker.publish(numbered(channel, 3))
+        first = await broker.subscribe(Subscription((channel,), channel, start="latest"))
+        while not first.owns:
+            await asyncio.sleep(0.01)
+        while [lag.committed for lag in await broker.lag(channel, channel)] != [3]:
+            await asyncio.sleep(0.01)
+        await first.close()
+        await broker.publish([Message(channel, b"3")])
+        second = await broker.subscribe(Subscription((channel,), channel, start="latest"))
+        assert numbers(await received(second, 1)) == [3]
+
+
+@record
+class CustomerKey:
+    region: str
+    customer: int
+
+
+@record
+class Visit:
+    page: str
+
+
+async def test_keys_that_are_records_have_a_contract_of_their_own(kafka_server: Kafka) -> None:
+    channel = f"visits-{uuid4().hex}"
+    seen: dict[int, list[str]] = {}
+    done = asyncio.Event()
+
+    @endpoint(channel, group=channel)
+    async def on_visit(visit: Visit, key: Annotated[CustomerKey, Key]) -> None:
+        seen.setdefault(key.customer, []).append(visit.page)
+        if sum(map(len, seen.values())) == 20:
+            done.set()
+
+    async with Client(kafka_server.url, "memory://", [on_visit]) as client:
+        keys = [CustomerKey("north", 1), CustomerKey("south", 2)]
+        places: dict[int, set[int]] = {}
+        for number in range(20):
+            key = keys[number % 2]
+            position = await client.publish(channel, Visit(f"page {number:02}"), key=key)
+            assert position is not None
+            places.setdefault(key.customer, set()).add(position.partition)
+        await asyncio.wait_for(done.wait(), PATIENCE)
+        contracts = await client.registry.contracts(channel)
+    assert sorted(contracts) == [f"{channel}-key", f"{channel}-value"]
+    assert all(len(partitions) == 1 for partitions in places.values())
+    assert [seen[key.customer] for key in keys] == [
+        [f"page {number:02}" for number in range(20) if number % 2 == index] for index in (0, 1)
+    ]

@@ -1,0 +1,135 @@
+"""Partitions that move while messages are handled, by both of Kafka's protocols, and slow handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
+
+from dragoman.adapters.kafka import receiving
+from dragoman.adapters.kafka.receiving import KafkaReceiver
+from dragoman.core.broker import Sharing, Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import Revoked
+from dragoman.core.message import Message
+from tests.brokers.kafka.rigs import PATIENCE, connected, fresh, numbered, numbers, received
+from tests.services.kafka import Kafka
+
+PROTOCOLS = ["classic", "consumer"]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        await asyncio.sleep(0.01)
+
+
+def places(receiver: KafkaReceiver) -> set[int | None]:
+    return {place[1] for place in receiver._holdings}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_what_is_in_flight_is_finished_before_its_partition_moves(
+    kafka_server: Kafka, protocol: str
+) -> None:
+    options = f"group.protocol={protocol}&handover=60"
+    async with connected(kafka_server, options) as broker, connected(kafka_server, options) as other:
+        channel = await fresh(broker, partitions=2)
+        subscription = Subscription((channel,), channel)
+        first = await broker.subscribe(subscription)
+        await broker.publish([*numbered(channel, 3, partition=0), *numbered(channel, 3, partition=1)])
+        held = await received(first, 6)
+        second = await other.subscribe(subscription)
+        await until(lambda: any(holding.leaving for holding in first._holdings.values()))
+        assert not any(first.lost(message) for message in held)
+        await first.acknowledge([held[2], held[5]])
+        await until(lambda: len(places(first)) == len(places(second)) == 1)
+        assert list(await second.receive(10, 0.3)) == []
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_what_takes_too_long_goes_to_the_new_owner(kafka_server: Kafka, protocol: str) -> None:
+    options = f"group.protocol={protocol}&handover=0.1"
+    async with connected(kafka_server, options) as broker, connected(kafka_server, options) as other:
+        channel = await fresh(broker, partitions=2)
+        subscription = Subscription((channel,), channel)
+        first = await broker.subscribe(subscription)
+        await broker.publish([*numbered(channel, 2, partition=0), *numbered(channel, 2, partition=1)])
+        held = await received(first, 4)
+        second = await other.subscribe(subscription)
+        moved = await received(second, 2)
+        [partition] = {message.partition for message in moved}
+        gone = [message for message in held if message.partition == partition]
+        kept = [message for message in held if message.partition != partition]
+        assert all(first.lost(message) for message in gone)
+        assert not any(first.lost(message) for message in kept)
+        with pytest.raises(Revoked):
+            await first.acknowledge([gone[-1], kept[-1]])
+        await second.acknowledge([moved[-1]])
+        assert sum(lag.behind for lag in await broker.lag(channel, channel)) == 0
+
+
+async def test_a_handler_slower_than_the_longest_poll_interval_keeps_its_partition(
+    kafka_server: Kafka,
+) -> None:
+    options = "max.poll.interval.ms=3000&session.timeout.ms=3000"
+    async with connected(kafka_server, options) as broker:
+        channel = await fresh(broker)
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        await broker.publish(numbered(channel, 2))
+        held = await received(receiver, 2)
+        await asyncio.sleep(4)
+        assert not any(receiver.lost(message) for message in held)
+        await receiver.acknowledge(held[-1:])
+        assert sum(lag.behind for lag in await broker.lag(channel, channel)) == 0
+
+
+async def test_what_nobody_takes_waits_at_the_server(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "ROOM", 100)
+    monkeypatch.setattr(receiving, "_BATCH", 20)
+    monkeypatch.setattr(receiving, "_FULL_FOR", 0.05)
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker, partitions=2)
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        await broker.publish(numbered(channel, 2000))
+        await until(lambda: any(holding.paused for holding in receiver._holdings.values()))
+        assert receiver._waiting() < 200
+        found = sorted(numbers(await received(receiver, 2000)))
+        assert found == list(range(2000))
+
+
+async def test_a_delay_holds_up_one_partition_only(kafka_server: Kafka) -> None:
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker, partitions=2)
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        await broker.publish([Message(channel, b"0", partition=0), Message(channel, b"1", partition=1)])
+        held = await received(receiver, 2)
+        late = next(message for message in held if message.partition == 0)
+        released = time.monotonic()
+        await receiver.release([late], delay=1.0)
+        await broker.publish([Message(channel, b"2", partition=0), Message(channel, b"3", partition=1)])
+        [other] = await received(receiver, 1)
+        assert other.partition == 1 or time.monotonic() - released >= 1.0
+        again = [message for message in [other, *await received(receiver, 2)] if message.partition == 0]
+        assert numbers(again) == [0, 2]
+        assert [message.attempt for message in again] == [2, 1]
+        assert time.monotonic() - released >= 1.0
+
+
+async def test_the_owner_of_a_failover_group_finds_new_partitions(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.adapters.kafka.ownership._LOOK_EVERY", 0.2)
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        receiver = await broker.subscribe(Subscription((channel,), channel, sharing=Sharing.FAILOVER))
+        await broker.publish(numbered(channel, 1))
+        await received(receiver, 1)
+        await broker.alter(Channel(channel, 3))
+        await broker.publish(numbered(channel, 2, partition=2))
+        assert numbers(await received(receiver, 2)) == [0, 1]
