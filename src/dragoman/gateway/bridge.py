@@ -1,0 +1,39 @@
+"""From one broker to another: the same envelope, one hop on."""
+
+from __future__ import annotations
+
+from dragoman.client.client import Client
+from dragoman.client.endpoint import endpoint
+from dragoman.client.headers import EXPIRES_AT
+from dragoman.client.options import EndpointOptions, RetryOptions
+from dragoman.core.errors import Refused
+from dragoman.core.message import Message, header
+from dragoman.gateway.envelope.model import Envelope
+from dragoman.gateway.headers import HOPS, MESSAGE_ID
+
+_KEPT = (MESSAGE_ID, EXPIRES_AT)
+
+
+def bridge(
+    channel: str, to: Client, *, target: str | None = None, group: str = "bridge", counted: bool = True
+) -> object:
+    """An endpoint for a client on one broker that forwards envelopes to a client on another.
+
+    Requests count a hop each time; one that has none left becomes a dead letter. Responses, which go back
+    the way once, are forwarded with ``counted=False``. What is forwarded is acknowledged here once the other
+    broker has it.
+    """
+    options = EndpointOptions(retry=RetryOptions(never=(Refused,)))
+
+    @endpoint(channel, group=group, options=options)
+    async def forward(envelope: Envelope, message: Message) -> None:
+        headers = tuple(pair for pair in message.headers if pair[0] in _KEPT)
+        if counted:
+            left = header(message.headers, HOPS)
+            if left is not None and (not left.isdigit() or int(left) < 1):
+                raise Refused("The envelope has been forwarded too often.", code="gateway.hops")
+            if left is not None:
+                headers = (*headers, (HOPS, str(int(left) - 1).encode()))
+        await to.publish(target or channel, envelope, key=message.key, headers=headers)
+
+    return forward

@@ -1,0 +1,135 @@
+"""One envelope over several protocols: from HTTP over brokers to an orchestrator, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dragoman import Client, ClientOptions
+from dragoman.core.registry import Registry
+from dragoman.gateway.bridge import bridge
+from dragoman.gateway.envelope import Datum, Envelope, collection, datum, from_json, request, to_json
+from dragoman.gateway.gateway import Gateway
+from dragoman.gateway.headers import HOPS
+from dragoman.gateway.http.app import Application
+from dragoman.gateway.orchestration import on, orchestrator
+from dragoman.gateway.policy import Policy, Rule
+from dragoman.registry import connect
+from tests.gateway.kit import options
+from tests.gateway.test_drop_off import changed
+from tests.gateway.test_http import JSON
+
+CHAINS = [("memory", "embedded", "memory"), ("kafka", "rabbitmq", "mqtt")]
+FIXTURES = {"kafka": "kafka_server", "rabbitmq": "rabbitmq_server", "mqtt": "mosquitto_server"}
+
+
+def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    if kind == "memory":
+        return f"memory://{secrets.token_hex(8)}"
+    if kind == "embedded":
+        return f"embedded://{folder}/broker"
+    url: str = request.getfixturevalue(FIXTURES[kind]).url
+    return url
+
+
+@asynccontextmanager
+async def chained(
+    urls: list[str], registry: Registry, resource: str, answers: str, last: object
+) -> AsyncIterator[None]:
+    """Requests go along the brokers to the last one, responses come back."""
+    async with AsyncExitStack() as stack:
+        near = ClientOptions(partitions=1, drain_timeout=5.0)
+        plain = [await stack.enter_async_context(Client(url, registry, options=near)) for url in urls]
+        for here, there in pairwise(plain):
+            onward = bridge(resource, there, group=f"bridge-{resource}")
+            back = bridge(answers, here, group=f"bridge-{answers}", counted=False)
+            await stack.enter_async_context(Client(here.broker, registry, [onward], options=near))
+            await stack.enter_async_context(Client(there.broker, registry, [back], options=near))
+        await stack.enter_async_context(Client(plain[-1].broker, registry, [last], options=near))
+        yield
+
+
+@pytest.mark.parametrize("kinds", CHAINS, ids="-".join)
+async def test_one_envelope_travels_unchanged(
+    kinds: tuple[str, ...], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    tail = secrets.token_hex(4)
+    resource, answers = f"service.shares.{tail}", f"service.collection.{tail}"
+    seen: list[Envelope] = []
+
+    @orchestrator(resource, collection_point=answers)
+    class Far:
+        @on("select")
+        async def answer(self, envelope: Envelope) -> list[Datum]:
+            seen.append(envelope)
+            return envelope.data
+
+    urls = [url_of(kind, request, tmp_path) for kind in kinds]
+    registry = connect("memory://")
+    policy = Policy((Rule(resource=resource, level="basic", hops=5),))
+    gateway = Gateway(
+        options(policy=policy, broker=urls[0], collection_point=answers, inside_secret=None, group=answers),
+        registry=registry,
+    )
+    asked = posted(resource)
+    async with gateway, chained(urls, registry, resource, answers, Far):
+        web = httpx.AsyncClient(
+            transport=httpx.ASGITransport(Application(gateway)), base_url="http://gateway"
+        )
+        async with web:
+            dropped = await web.post("/drop-off", content=to_json(asked), headers=JSON)
+            assert dropped.status_code == 202
+            body = to_json(collection(asked, resource=answers))
+            found = None
+            async with asyncio.timeout(120):
+                while found is None or found.status_code == 204:
+                    found = await web.post("/collection?wait=10", content=body, headers=JSON)
+    await registry.close()
+    assert found.status_code == 200
+    [arrived] = seen
+    assert to_json(changed(arrived, "originator", original_token="")) == to_json(asked)
+    assert to_json(from_json(found.content)) == found.content
+    assert from_json(found.content).data == asked.data
+
+
+def posted(resource: str) -> Envelope:
+    """With all that is hard to carry."""
+    data = [
+        datum("text", 'quotes " and \\ and \u2028, é, 漢字, 🦉, \x00\x1f'),
+        datum("nested", [datum("a", "1", "<="), datum("b", [datum("", "")])]),
+        datum("empty", []),
+        datum("numbers", "0001.50"),
+    ]
+    return request(resource, "select", "movement", data, client_id="phone", security="1", ttl=300)
+
+
+async def test_a_bridge_counts_hops_and_ends_what_goes_in_circles() -> None:
+    urls = [f"memory://{secrets.token_hex(8)}" for _ in range(2)]
+    registry = connect("memory://")
+    async with (
+        Client(urls[0], registry) as here,
+        Client(urls[1], registry) as there,
+        Client(here.broker, registry, [bridge("service.x", there)]),
+        Client(there.broker, registry, [bridge("service.x", here)]),
+    ):
+        await here.publish("service.x", posted("service.x"), headers={HOPS: "4"})
+        async with asyncio.timeout(60):
+            while not any(
+                end
+                for client in (here, there)
+                for _, end in client.broker.log().partitions("service.x.dead").values()
+            ):
+                await asyncio.sleep(0.01)
+        travelled = [
+            sum(end for _, end in client.broker.log().partitions("service.x").values())
+            for client in (here, there)
+        ]
+        assert travelled == [3, 2]
+    await registry.close()
