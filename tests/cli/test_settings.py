@@ -90,6 +90,6 @@ def test_a_section_that_nobody_reads_and_a_file_that_is_not_there_are_refused(
 
 
 def test_the_template_never_writes_down_what_is_set_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_BROKER", "redis://user:secret@localhost")
-    assert "secret" not in template()
+    monkeypatch.setenv("DRAGOMAN_BROKER", "redis://user:geheim@localhost")
+    assert "geheim" not in template()
     assert '# broker = "embedded://.dragoman"' in template()

@@ -27,6 +27,7 @@ NOUNS = {
 
 COMMANDS = {
     "demo": "See it work: producers, consumers, a kill, and every message accounted for.",
+    "serve": "Registry and gateway in one process, on embedded defaults.",
     "doctor": "Check Java, Spark, brokers and the registry, and say what to do.",
     "lsp": "The language server for AsyncMDSL models, over standard input and output.",
 }

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dragoman.cli.output import Json, emit_table, hint, say
+from dragoman.cli.serve import ServeSettings
 from dragoman.core.defaults import Places
 from dragoman.core.errors import Conflict
 from dragoman.core.loading import redacted
@@ -15,7 +16,7 @@ from dragoman.core.settings import FILE, Setting, all_settings, settings_file, v
 
 app = typer.Typer(no_args_is_help=True)
 
-SECTIONS: dict[str, type] = {"": Places}
+SECTIONS: dict[str, type] = {"": Places, "serve": ServeSettings}
 
 
 @app.command()
@@ -71,6 +72,6 @@ def _shown(each: Setting) -> object:
     """The value, without what nobody should read over a shoulder."""
     if each.value in (None, "", ()):
         return ""
-    if any(word in each.name for word in ("secret", "password", "token")):
+    if each.name.endswith(("secret", "password", "token")):
         return "***"
     return redacted(each.value) if isinstance(each.value, str) else each.value

@@ -51,6 +51,10 @@ def serve(
         bool, typer.Option("--behind-proxy", help="A proxy in front of it speaks TLS.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that share the port.")] = 1,
+    sep_key: Annotated[
+        str | None, typer.Option(help="Key file of 'gateway sep-key'; answers by SEP, too.")
+    ] = None,
+    sep_port: Annotated[int, typer.Option(min=0, max=65535, help="The UDP port for SEP.")] = 8084,
     audit: Annotated[str | None, typer.Option(help="File for the audit, as JSON lines.")] = None,
     log: Annotated[
         LogStyle, typer.Option(help="How log lines are written, to standard error.")
@@ -60,7 +64,7 @@ def serve(
     """Serve the gateway: drop-off point and collection point over HTTP."""
     from dragoman.gateway.configuration import options_from, secret_from
     from dragoman.gateway.http.app import HttpOptions
-    from dragoman.gateway.http.server import ServerOptions, listen
+    from dragoman.gateway.http.server import SepOptions, ServerOptions, listen
     from dragoman.gateway.http.server import serve as serve_on
     from dragoman.registry.http.logs import set_up
     from dragoman.registry.http.workers import run_workers
@@ -86,7 +90,13 @@ def serve(
         certificate=certificate,
         key=key,
         behind_proxy=behind_proxy,
+        sep=None if sep_key is None else SepOptions(key=sep_key, port=sep_port),
     )
+    if options.sep is not None and workers > 1:
+        raise ConfigurationError(
+            "Workers cannot share a SEP port: a session lives in one process.",
+            next="Use one worker, and more gateways on one store.",
+        )
     set_up(log.value, log_level)
     bound = listen(options)
     place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
