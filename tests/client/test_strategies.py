@@ -217,6 +217,28 @@ async def test_stopping_ends_the_work_and_keeps_the_message(memory: MemoryBroker
     assert got == [0, 1, 2, 3, 4]
 
 
+async def test_stopping_ends_the_retries_of_the_group_as_well(
+    broker: MemoryBroker, registry: Registry
+) -> None:
+    got: list[int] = []
+    options = EndpointOptions(retry=ONCE, later=LaterOptions(delays=(0.0,)), on_failure="stop")
+
+    @endpoint("others", group="elsewhere")
+    async def elsewhere(request: LoanRequest) -> None:
+        got.append(request.request_id)
+
+    async with Client(broker, registry, [failing(99, options, got), elsewhere]) as client:
+        await client.publish("loans", request(0))
+        async with asyncio.timeout(60):
+            with pytest.raises(ClientError):
+                await client.run()
+        await until(lambda: not client.in_flight)
+        await client.publish("loans", request(1))
+        await client.publish("others", request(2))
+        await until(lambda: got)
+    assert got == [2]
+
+
 async def test_a_strategy_of_ones_own_decides(memory: MemoryBroker, registry: Registry) -> None:
     got: list[int] = []
     seen: list[tuple[str, str]] = []

@@ -20,7 +20,7 @@ from dragoman.client.endpoint import Endpoint, subscription_of
 from dragoman.client.invocation import invocation
 from dragoman.client.keyreading import key_reader
 from dragoman.client.lane import Batching, Intake
-from dragoman.client.later import retry_channels, when_due
+from dragoman.client.later import retry_channels, retry_group, when_due
 from dragoman.client.metrics import ChannelMetrics, Metrics
 from dragoman.client.middleware.invalid import rejection
 from dragoman.client.options import ClientOptions
@@ -47,7 +47,7 @@ class Assembly:
     pauses: Pauses
     executor: Executor
     tracing: Tracing | None = None
-    halted: Callable[[Exception], None] | None = None
+    halted: Callable[[str, Exception], None] | None = None
     """Told when an endpoint has ended the work of its group."""
 
     async def consumers(self, endpoints: Sequence[tuple[Endpoint, Given]]) -> list[Consumer]:
@@ -79,7 +79,7 @@ class Assembly:
             endpoint, intake = some[0][0], intakes[channel]
             for name in retry_channels(endpoint, self.broker.capabilities):
                 handle = when_due(intake.handle, channel, self.pauses)
-                subscription = Subscription((name,), f"{endpoint.group}.retry", member=self.options.name)
+                subscription = Subscription((name,), retry_group(endpoint.group), member=self.options.name)
                 batch = None if intake.batch is None else replace(intake.batch, handle=batches(handle))
                 waiting = {name: replace(intake, handle=handle, batch=batch)}
                 found.append(self._consumer(subscription, waiting))

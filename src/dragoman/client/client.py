@@ -23,6 +23,7 @@ from dragoman.client.controller import Controller, bind
 from dragoman.client.correlation import read_correlation
 from dragoman.client.exposition import exposition
 from dragoman.client.headers import GivenHeaders
+from dragoman.client.later import retry_group
 from dragoman.client.metrics import Metrics
 from dragoman.client.options import ClientOptions, EndpointOptions
 from dragoman.client.outcome import Middleware
@@ -364,7 +365,10 @@ class _Running:
             log.warning("The lag of the groups is not known.", extra={"error_code": error.code})
             return []
 
-    def _halted(self, why: Exception) -> None:
+    def _halted(self, group: str, why: Exception) -> None:
+        for each in self.consumers:
+            if group in (each.group, retry_group(each.group)) or each.group == retry_group(group):
+                each.halt()
         self.failure = self.failure or why
         self.ended.set()
 

@@ -45,7 +45,7 @@ class Consumer:
         intakes: Mapping[str, Intake],
         pace: Pace,
         pauses: Pauses,
-        halted: Callable[[Exception], None] | None = None,
+        halted: Callable[[str, Exception], None] | None = None,
     ) -> None:
         self._broker = broker
         self._subscription = subscription
@@ -53,6 +53,7 @@ class Consumer:
         self._pace = pace
         self._pauses = pauses
         self._halted = halted
+        self._halting: asyncio.Task[None] | None = None
         self._receiver: Receiver | None = None
         self._flight: Flight | None = None
         self._task: asyncio.Task[None] | None = None
@@ -146,12 +147,21 @@ class Consumer:
     async def _halt(self, why: Exception) -> None:
         """An endpoint wants no more messages. Leave the group, so that others may try."""
         await self._leave()
-        self._receiver = self._flight = None
         if self._halted is not None:
-            self._halted(why)
+            self._halted(self.group, why)
+
+    def halt(self) -> None:
+        """Stop without being waited for: the group was stopped by another consumer of the client."""
+        if self._halting is None:
+            self._halting = asyncio.create_task(self._stop())
 
     async def stop(self) -> None:
         """Receive nothing more, let running handlers finish, acknowledge them, leave the group."""
+        if self._halting is not None:
+            await asyncio.wait((self._halting,))
+        await self._stop()
+
+    async def _stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -159,14 +169,15 @@ class Consumer:
 
     async def _leave(self) -> None:
         receiver, flight = self._receiver, self._flight
+        self._receiver = self._flight = None
         if receiver is None or flight is None:
             return
         try:
             await flight.drain(self._pace.drain_timeout, BEAT)
         except Exception as error:
             self._report(error, 1)
-            await flight.stop()
         finally:
+            await flight.stop()
             with contextlib.suppress(Exception):
                 await receiver.close()
 

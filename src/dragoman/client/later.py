@@ -47,6 +47,11 @@ def retry_channels(endpoint: Endpoint, capabilities: Capabilities) -> list[str]:
     ]
 
 
+def retry_group(group: str) -> str:
+    """Who reads the retry channels of a group: a group beside it, which does not disturb its members."""
+    return f"{group}.retry"
+
+
 def retries_of(message: Message, capabilities: Capabilities) -> int:
     """How often it has been tried again later."""
     if keeps_aside(capabilities):
