@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dragoman.adapters.rabbitmq import names, positions, streams
-from dragoman.adapters.rabbitmq.catalog import Catalog, GroupEntry
+from dragoman.adapters.rabbitmq.catalog import Catalog
 from dragoman.adapters.rabbitmq.channels import Channels
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.log import RabbitmqLogReader
@@ -145,20 +145,20 @@ class RabbitmqBroker:
         return await self._catalog.channels()
 
     async def lag(self, channel: str, group: str | None = None) -> Sequence[Lag]:
+        """Of the durable groups: nobody waits for what a temporary one has not done."""
         await self._ready()
         entry = await self._catalog.entry(channel)
         return [
-            await self._lag_of(channel, partition, name, one)
+            await self._lag_of(channel, partition, name, one.start(partition))
             for name, one in sorted(entry.groups.items())
             if group is None or group == name
             for partition in range(entry.channel.partitions)
         ]
 
-    async def _lag_of(self, channel: str, partition: int, group: str, entry: GroupEntry) -> Lag:
+    async def _lag_of(self, channel: str, partition: int, group: str, start: int) -> Lag:
         base, end = await streams.bounds(self._link, names.stream(channel, partition))
-        queue = names.position(channel, partition, group, entry.life)
-        record = await positions.load(self._link, queue, temporary=not entry.durable)
-        committed = entry.start(partition) if record is None else positions.read(record).committed
+        record = await positions.load(self._link, names.position(channel, partition, group, ""), False)
+        committed = start if record is None else positions.read(record).committed
         return Lag(group, channel, partition, max(base, committed), end)
 
     def log(self) -> RabbitmqLogReader:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
 from dragoman.adapters.rabbitmq import names, wire
 from dragoman.adapters.rabbitmq.link import Link
@@ -40,7 +41,10 @@ class GroupEntry:
 @dataclass(frozen=True, slots=True)
 class Entry:
     channel: Channel
+    id: str
+    """Of this channel, and not of another one of its name before or after it."""
     groups: Mapping[str, GroupEntry] = field(default_factory=dict)
+    """The durable ones."""
 
 
 class Catalog:
@@ -83,17 +87,12 @@ class Catalog:
             case "delete":
                 self._entries.pop(name, None)
             case "create" if entry is None:
-                self._entries[name] = Entry(_channel(event))
+                self._entries[name] = Entry(_channel(event), event["id"])
             case "alter" if entry is not None:
                 self._entries[name] = replace(entry, channel=_channel(event))
             case "group" if entry is not None:
-                found = GroupEntry(
-                    event["starts"], Sharing(event["sharing"]), event["durable"], event["life"]
-                )
+                found = GroupEntry(event["starts"], Sharing(event["sharing"]), True, "")
                 self._entries[name] = replace(entry, groups={**entry.groups, event["group"]: found})
-            case "forget" if entry is not None:
-                rest = {group: one for group, one in entry.groups.items() if group != event["group"]}
-                self._entries[name] = replace(entry, groups=rest)
 
     async def entry(self, channel: str, *, fresh: bool = True) -> Entry:
         """Raises ``ChannelNotFound``. Without ``fresh``, what was known a moment ago will do."""
@@ -128,6 +127,7 @@ class Catalog:
         await self.record(
             event,
             channel.name,
+            id=uuid4().hex,
             partitions=channel.partitions,
             retention=channel.retention,
             settings=dict(channel.settings),
@@ -140,8 +140,6 @@ class Catalog:
             group=group,
             starts=list(entry.starts),
             sharing=entry.sharing,
-            durable=entry.durable,
-            life=entry.life,
         )
 
 

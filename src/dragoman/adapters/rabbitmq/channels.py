@@ -111,8 +111,8 @@ def _queues(channel: str, entry: Entry) -> list[str]:
     return [
         *(names.stream(channel, partition) for partition in partitions),
         *(
-            names.position(channel, partition, group, one.life)
-            for group, one in entry.groups.items()
+            names.position(channel, partition, group, "")
+            for group in entry.groups
             for partition in partitions
         ),
     ]

@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import aiormq
+from aiormq.exceptions import InvalidFrameError
 
 from dragoman.adapters.rabbitmq.errors import translate, translated
 from dragoman.adapters.rabbitmq.options import Options
 from dragoman.adapters.rabbitmq.pipe import Pipe
-from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.errors import AccessRefused, BrokerUnavailable
 
 log = logging.getLogger("dragoman.rabbitmq")
 
@@ -66,6 +67,15 @@ class Link:
             try:
                 connection = aiormq.Connection(options.amqp, context=options.context())
                 await asyncio.wait_for(connection.connect(), options.timeout)
+            except InvalidFrameError as error:
+                if "Connection.Close " in str(error):
+                    # The server's refusal where the driver expects nothing but a welcome.
+                    raise AccessRefused(
+                        "RabbitMQ does not let us in.",
+                        next="Check that the vhost exists and is ours.",
+                        **where,
+                    ) from error
+                raise
             except RuntimeError as error:
                 # The driver's way to say that the connection ended while it was being made.
                 raise translate(error, **where) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -43,4 +44,6 @@ async def holding(link: Link, name: str) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await give(link, name)
+            # Without a connection there is nothing to give back.
+            with contextlib.suppress(BrokerUnavailable):
+                await give(link, name)

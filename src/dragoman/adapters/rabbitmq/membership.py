@@ -11,17 +11,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from uuid import uuid4
 
-from dragoman.adapters.rabbitmq import locks, names, positions, streams
-from dragoman.adapters.rabbitmq.catalog import Catalog, Entry, GroupEntry
+from dragoman.adapters.rabbitmq import locks, names, positions
+from dragoman.adapters.rabbitmq.catalog import Catalog, GroupEntry
+from dragoman.adapters.rabbitmq.founding import join_or_found
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.pipe import Pipe
 from dragoman.adapters.rabbitmq.share import Share
 from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.errors import ChannelNotFound, GroupTaken
-from dragoman.core.partitioning import check_company, check_durability, start_at_offset
 from dragoman.core.progress import Progress
 
 Place = tuple[str, int]
@@ -42,6 +40,8 @@ class Membership:
         self._crew: Pipe | None = None
         self._extras: dict[str, int] = {}
         self._leads: set[str] = set()
+        self._founded: dict[str, tuple[str, GroupEntry]] = {}
+        self._renewed = 0.0
 
     @property
     def _group(self) -> str:
@@ -63,23 +63,12 @@ class Membership:
 
     async def _enter(self, channel: str, crew: Pipe) -> None:
         entry = await self._catalog.entry(channel)
-        known = entry.groups.get(self._group)
         others = await self._members(channel)
-        wanted = self._subscription
-        if known is not None and (others or known.durable):
-            if others:
-                check_company(wanted, [(known.sharing, [channel])])
-            check_durability(wanted, known.durable)
-            if known.sharing is not wanted.sharing:
-                await self._catalog.record_group(channel, self._group, replace(known, sharing=wanted.sharing))
-        else:
-            life = "" if wanted.durable else uuid4().hex[:12]
-            starts = await self._starts(channel, entry)
-            made = GroupEntry(starts, wanted.sharing, wanted.durable, life)
-            await self._catalog.record_group(channel, self._group, made)
+        group = await join_or_found(self._link, self._catalog, self._subscription, entry, others)
+        self._founded[channel] = entry.id, group
         await crew.queue_declare(names.crew(channel, self._group), auto_delete=True)
         await crew.consume(names.crew(channel, self._group), lambda *_: None)
-        if wanted.sharing is Sharing.EXCLUSIVE and not await self._take_lead(channel):
+        if self._subscription.sharing is Sharing.EXCLUSIVE and not await self._take_lead(channel):
             raise GroupTaken(
                 "The group's last member is still leaving.", next="Try again.", group=self._group
             )
@@ -92,17 +81,6 @@ class Membership:
         except ChannelNotFound:
             return 0
 
-    async def _starts(self, channel: str, entry: Entry) -> list[int]:
-        """Where a group that is new to the channel starts in each partition."""
-        start, link = self._subscription.start, self._link
-        partitions = [names.stream(channel, number) for number in range(entry.channel.partitions)]
-        if isinstance(start, str):
-            latest = start == "latest"
-            return [await streams.end(link, stream) if latest else 0 for stream in partitions]
-        if isinstance(start, int):
-            return [await streams.offset_at(link, stream, start) for stream in partitions]
-        return start_at_offset(start, channel, [await streams.bounds(link, stream) for stream in partitions])
-
     async def tend(self) -> None:
         """Drop what is lost, give up what is too much, claim what is missing."""
         await self._catalog.refresh()
@@ -113,30 +91,35 @@ class Membership:
                 mine.remove(share)
                 await self.give_up(share)
             entry = self._catalog.known(channel)
-            if entry is None or self._group not in entry.groups:
-                for share in mine:
-                    await self.give_up(share)
+            id, group = self._founded[channel]
+            if entry is not None and entry.id == id:
+                await self._balance(channel, entry.channel.partitions, group, mine)
                 continue
-            await self._balance(channel, entry, mine)
-            if not entry.groups[self._group].durable:
-                await self._renew(mine)
+            for share in mine:
+                await self.give_up(share)
+            if entry is not None:
+                # Deleted and made anew: the group begins anew, too.
+                await self.leave()
+                return
+        if not self._subscription.durable and time.monotonic() - self._renewed > positions.RENEW:
+            await self._renew()
 
-    async def _balance(self, channel: str, entry: Entry, mine: list[Share]) -> None:
-        allowed = await self._allowed(channel, entry.channel.partitions, len(mine))
-        for share in mine:
+    async def _balance(self, channel: str, partitions: int, group: GroupEntry, mine: list[Share]) -> None:
+        allowed = await self._allowed(channel, partitions, len(mine))
+        for share in mine[:allowed]:
             share.leave_by = None
         for share in mine[allowed:]:
-            share.leave_by = time.monotonic() + self._link.options.handover
+            share.leave_by = share.leave_by or time.monotonic() + self._link.options.handover
             self.unsettled = True
         have = {share.partition for share in mine}
-        others = [number for number in range(entry.channel.partitions) if number not in have]
+        others = [number for number in range(partitions) if number not in have]
         random.shuffle(others)
         missing = allowed - len(mine)
         for partition in others:
             if missing <= 0:
                 break
             if await locks.take(self._link, names.claim(channel, partition, self._group)):
-                await self._begin(channel, partition, entry.groups[self._group])
+                await self._begin(channel, partition, group)
                 missing -= 1
         if missing > 0:
             self.unsettled = True
@@ -186,18 +169,22 @@ class Membership:
             progress = positions.read(record)
             progress.abandon()
         share = Share(channel, partition, queue, progress)
-        share.renewed = time.monotonic()
         await share.start(self._link, self._wake)
         self.shares[channel, partition] = share
 
-    async def _renew(self, shares: list[Share]) -> None:
-        for share in shares:
-            if time.monotonic() - share.renewed > positions.RENEW:
-                share.renewed = time.monotonic()
-                await positions.renew(self._link, share.queue)
+    async def _renew(self) -> None:
+        """What a temporary group has on the server is removed unless somebody shows that it is in use."""
+        self._renewed = time.monotonic()
+        for channel in self._founded:
+            await positions.renew(self._link, names.charter(channel, self._group))
+        for share in list(self.shares.values()):
+            await positions.renew(self._link, share.queue)
 
     async def give_up(self, share: Share) -> None:
-        self.shares.pop((share.channel, share.partition), None)
+        place = share.channel, share.partition
+        if self.shares.get(place) is not share:
+            return
+        del self.shares[place]
         await share.stop()
         await locks.give(self._link, names.claim(share.channel, share.partition, self._group))
 

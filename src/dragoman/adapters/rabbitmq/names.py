@@ -37,6 +37,11 @@ def crew(channel: str, group: str) -> str:
     return _checked(f"{channel}/crew/{group}")
 
 
+def charter(channel: str, group: str) -> str:
+    """How a temporary group was founded."""
+    return _checked(f"{channel}/charter/{group}")
+
+
 def door(channel: str, group: str = "") -> str:
     """Held while a channel is made or changed, or while a member joins a group."""
     return _checked(f"{channel}/door/{group}")

@@ -35,7 +35,6 @@ class Share:
         self.progress = progress
         self.lost = False
         self.leave_by: float | None = None
-        self.renewed = 0.0
         self._log: list[Message] = []
         self._next = 0
         self._kept: dict[int, Message] = {}

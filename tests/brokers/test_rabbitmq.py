@@ -1,0 +1,200 @@
+"""RabbitMQ's own troubles: lost connections, missing queues, foreign messages, delays."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from uuid import uuid4
+
+import aiormq
+import pytest
+from pamqp.commands import Basic
+
+from dragoman.adapters.rabbitmq import RabbitmqBroker
+from dragoman.core.broker import Receiver, Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import (
+    AccessRefused,
+    BrokerUnavailable,
+    ChannelNotFound,
+    ConfigurationError,
+    Unsupported,
+)
+from dragoman.core.message import Message
+from tests.services.rabbitmq import Rabbitmq
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+async def broker(rabbitmq_server: Rabbitmq) -> AsyncIterator[RabbitmqBroker]:
+    broker = RabbitmqBroker(f"{rabbitmq_server.url}?heartbeat=2&timeout=20")
+    await broker.connect()
+    yield broker
+    await broker.close()
+
+
+@pytest.fixture
+async def channel(broker: RabbitmqBroker) -> str:
+    name = f"own-{uuid4().hex}"
+    await broker.create(Channel(name, 1))
+    return name
+
+
+@pytest.fixture
+async def plain(rabbitmq_server: Rabbitmq) -> AsyncIterator[aiormq.abc.AbstractChannel]:
+    """An AMQP channel of somebody who does not know of us."""
+    connection = await aiormq.connect(rabbitmq_server.url.replace("rabbitmq://", "amqp://"))
+    yield await connection.channel()
+    await connection.close()
+
+
+async def receive(receiver: Receiver, count: int = 1) -> list[Message]:
+    deadline, found = time.monotonic() + PATIENCE, list[Message]()
+    while len(found) < count and time.monotonic() < deadline:
+        found += await receiver.receive(count - len(found), 1.0)
+    assert len(found) == count
+    return found
+
+
+async def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def cut_all_connections(server: Rabbitmq) -> None:
+    server.evaluate('ok = rabbit_networking:close_all_connections(<<"by a test">>).\n')
+
+
+async def test_after_a_lost_connection_publishing_and_receiving_go_on(
+    broker: RabbitmqBroker, channel: str, rabbitmq_server: Rabbitmq
+) -> None:
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"before")])
+    [held] = await receive(receiver)
+    cut_all_connections(rabbitmq_server)
+    await until(lambda: receiver.lost(held))
+    await broker.publish([Message(channel, b"after")])
+    again = await receive(receiver, 2)
+    assert [(message.payload, message.attempt) for message in again] == [(b"before", 2), (b"after", 1)]
+
+
+async def test_a_message_that_no_queue_would_get_is_an_error(
+    broker: RabbitmqBroker, channel: str, plain: aiormq.abc.AbstractChannel
+) -> None:
+    await plain.queue_unbind(f"{channel}/0", channel, "0")
+    with pytest.raises(BrokerUnavailable, match="no queue"):
+        await broker.publish([Message(channel, b"x")])
+    await plain.queue_bind(f"{channel}/0", channel, "0")
+    await broker.publish([Message(channel, b"y")])
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    assert (await receive(receiver))[0].payload == b"y"
+
+
+async def test_a_channel_deleted_and_made_anew_under_a_receiver_is_read_from_its_beginning(
+    broker: RabbitmqBroker, channel: str
+) -> None:
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"%d" % number) for number in range(5)])
+    found = await receive(receiver, 5)
+    await receiver.acknowledge(found[-1:])
+    await broker.delete(channel)
+    await until(lambda: receiver.lost(found[-1]))
+    await broker.create(Channel(channel, 1))
+    await broker.publish([Message(channel, b"new")])
+    assert (await receive(receiver))[0].payload == b"new"
+
+
+async def test_short_delays_do_not_wait_for_long_ones(broker: RabbitmqBroker, channel: str) -> None:
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"long")], delay=900.0)
+    await broker.publish([Message(channel, b"short")], delay=0.05)
+    assert (await receive(receiver))[0].payload == b"short"
+
+
+async def test_messages_of_any_amqp_client_are_received(
+    broker: RabbitmqBroker, channel: str, plain: aiormq.abc.AbstractChannel
+) -> None:
+    properties = Basic.Properties(headers={"colour": "blue", "size": 3}, message_id="1", content_type="a/b")
+    await plain.basic_publish(b"foreign", exchange=channel, routing_key="0", properties=properties)
+    [message] = await receive(await broker.subscribe(Subscription((channel,), "group")))
+    assert (message.payload, message.key) == (b"foreign", None)
+    assert message.headers == (("colour", b"blue"), ("size", b"3"))
+
+
+async def test_others_may_bind_queues_of_their_own_to_a_channel(
+    broker: RabbitmqBroker, channel: str, plain: aiormq.abc.AbstractChannel
+) -> None:
+    queue = (await plain.queue_declare(exclusive=True)).queue or ""
+    await plain.queue_bind(queue, channel, "0")
+    await broker.publish([Message(channel, b"for all", key=b"k", headers=(("a", b"1"),))])
+    found = await plain.basic_get(queue, no_ack=True)
+    headers = found.header.properties.headers or {}
+    assert (found.body, headers["dragoman-key"], headers["a"]) == (b"for all", b"k", b"1")
+
+
+async def test_a_member_that_prefetches_much_leaves_it_uncounted(
+    broker: RabbitmqBroker, channel: str
+) -> None:
+    """What was read ahead and never handed out was not tried."""
+    first = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"%d" % number) for number in range(50)])
+    await receive(first, 1)
+    await first.close()
+    second = await broker.subscribe(Subscription((channel,), "group"))
+    assert [message.attempt for message in await receive(second, 50)] == [2] + [1] * 49
+
+
+async def test_a_wrong_password_is_refused_and_not_repeated(rabbitmq_server: Rabbitmq) -> None:
+    stranger = RabbitmqBroker(rabbitmq_server.url.replace("guest:guest", "guest:s3cret"))
+    with pytest.raises(AccessRefused) as caught:
+        await stranger.connect()
+    assert "s3cret" not in str(caught.value)
+    elsewhere = RabbitmqBroker(f"{rabbitmq_server.url}nowhere")
+    with pytest.raises(AccessRefused):
+        await elsewhere.connect()
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    with pytest.raises(BrokerUnavailable):
+        await RabbitmqBroker("rabbitmq://127.0.0.1:1/").connect()
+    with pytest.raises(BrokerUnavailable, match="not connected"):
+        await RabbitmqBroker("rabbitmq://127.0.0.1:1/").publish([Message("a", b"")])
+
+
+async def test_settings_and_retention_are_kept_and_cannot_change(broker: RabbitmqBroker) -> None:
+    name = f"own-{uuid4().hex}"
+    wanted = Channel(name, 1, 3600.0, {"max_bytes": "1000000", "segment_bytes": "100000"})
+    await broker.create(wanted)
+    assert await broker.describe(name) == wanted
+    with pytest.raises(Unsupported, match="policy"):
+        await broker.alter(Channel(name, 1, 60.0, wanted.settings))
+    for settings in ({"colour": "blue"}, {"max_bytes": "many"}):
+        with pytest.raises(ConfigurationError):
+            await broker.create(Channel(f"{name}-other", 1, settings=settings))
+    await broker.delete(name)
+    with pytest.raises(ChannelNotFound):
+        await broker.describe(name)
+
+
+async def test_two_that_create_a_channel_at_once_make_one(rabbitmq_server: Rabbitmq) -> None:
+    brokers = [RabbitmqBroker(rabbitmq_server.url) for _ in range(3)]
+    name = f"own-{uuid4().hex}"
+    await asyncio.gather(*(broker.connect() for broker in brokers))
+    made = await asyncio.gather(*(broker.create(Channel(name, 1)) for broker in brokers))
+    assert sorted(made) == [False, False, True]
+    await asyncio.gather(*(broker.close() for broker in brokers))
+
+
+async def test_names_too_long_for_the_server_are_refused(broker: RabbitmqBroker, channel: str) -> None:
+    with pytest.raises(ConfigurationError, match="too long"):
+        await broker.subscribe(Subscription((channel,), "g" * 250))
+
+
+async def test_without_counting_deliveries_the_capability_is_gone(rabbitmq_server: Rabbitmq) -> None:
+    assert RabbitmqBroker(rabbitmq_server.url).capabilities.delivery_count
+    quick = RabbitmqBroker(f"{rabbitmq_server.url}?count_deliveries=false")
+    assert not quick.capabilities.delivery_count
