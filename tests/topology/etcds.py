@@ -23,7 +23,7 @@ from dragoman.topology.etcd.gateway import Access, Gateway, encoded
 from tests.services.etcd import Etcd
 from tests.services.server import free_port
 
-SHORT = "ttl=3&refresh=0.5&grace=60"
+SHORT = "ttl=10&refresh=0.5&grace=60"
 
 
 def etcd_url(server: Etcd, options: str = SHORT, port: int | None = None) -> str:

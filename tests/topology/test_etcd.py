@@ -268,9 +268,10 @@ async def test_a_dead_program_is_not_kept_alive_by_who_keeps_its_lease_or_repeat
     etcd: Etcd,
 ) -> None:
     host = signed()
-    careful = EtcdDiscovery(etcd_url(etcd), trust=Trust({"host-a": host.public}))
+    url = etcd_url(etcd, "ttl=2&refresh=0.3")
+    careful = EtcdDiscovery(url, trust=Trust({"host-a": host.public}))
     async with Topology([], [careful], registry=allowed()) as watching, Operator(etcd) as operator:
-        one = Topology([memory_url()], [etcd_url(etcd)], registry=allowed(), signer=host)
+        one = Topology([memory_url()], [url], registry=allowed(), signer=host)
         await one.__aenter__()
         endpoint = await published(one, "prices")
         await knows(watching, endpoint)

@@ -11,6 +11,9 @@ import struct
 from dragoman.core.errors import EncodeError, FrameError
 from dragoman.core.message import Headers
 
+NO_HEADERS = b"\0\0"
+"""How the envelope of a payload without headers begins."""
+
 _COUNT = struct.Struct(">H")
 _LENGTHS = struct.Struct(">BH")
 

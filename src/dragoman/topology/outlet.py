@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,14 +55,15 @@ class Outlet:
         self._metrics = metrics
         self._sequence = 0
         self._busy = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._idle: asyncio.Event | None = None
+        self.encoders: dict[type, Callable[[Any], bytes]] = {}
+        """Of the classes that were sent before."""
 
     async def encode(self, value: Any) -> bytes:
         """The frame. A class that is new here is registered first."""
         cls = value.__class__
-        encoder = self._codecs.known_encoder(self.serializer, self.sender.channel, cls)
-        if encoder is None:
+        encode = self.encoders.get(cls)
+        if encode is None:
             if not is_record(cls):
                 raise EncodeError(
                     f"{cls.__qualname__} is not a record class.",
@@ -70,8 +71,9 @@ class Outlet:
                     next="Decorate the class with @record.",
                     topic=self.topic.key,
                 )
-            encoder = await self._codecs.encoder(self.serializer, self.sender.channel, cls)
-        return encoder.encode(value)
+            encode = await self._codecs.encoder(self.serializer, self.sender.channel, cls)
+            self.encoders[cls] = encode
+        return encode(value)
 
     async def send(
         self, objects: Sequence[Any], frames: Sequence[bytes], metadata: Mapping[str, bytes] | None = None
@@ -96,7 +98,6 @@ class Outlet:
             tuple(metadata.items()) if metadata else (),
         )
         self._busy += 1
-        self._idle.clear()
         try:
             await self.sender.send(parcel)
         except BaseException:
@@ -104,7 +105,7 @@ class Outlet:
             raise
         finally:
             self._busy -= 1
-            if not self._busy:
+            if self._idle is not None and not self._busy:
                 self._idle.set()
         self._metrics.sent += 1
         if passage is not None:
@@ -119,9 +120,11 @@ class Outlet:
 
     async def close(self, patience: float = 10.0) -> None:
         """What is being sent goes out first."""
+        self._idle = asyncio.Event()
         try:
             async with asyncio.timeout(patience):
-                await self._idle.wait()
+                if self._busy:
+                    await self._idle.wait()
         except TimeoutError:
             log.warning("A sender closes while it is sending.", extra={"topic": self.topic.key})
         await self.sender.close()

@@ -30,7 +30,8 @@ class Publisher:
         Raises ``PublisherUnavailable``, ``EncodeError``, ``ConstraintViolated``, ``BrokerError``.
         """
         outlet = self._outlet or self._missing()
-        frame = await outlet.encode(value)
+        encode = outlet.encoders.get(value.__class__)
+        frame = await outlet.encode(value) if encode is None else encode(value)
         await outlet.send((value,), (frame,), _raw(metadata) if metadata else None)
 
     async def send_multipart(self, value: Any, flags: int, *, metadata: Metadata | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -32,6 +31,10 @@ class Reading(NamedTuple):
     schema_id: int
     decode: Callable[[bytes], Any] | None
     """Missing where the subscriber does not take the type."""
+
+
+Reader = tuple[Offer, Any, Multipart]
+"""A subscriber, and what it is called with."""
 
 
 class Reception:
@@ -66,46 +69,73 @@ class Reception:
             new = origin.came(parcel.sequence, parcel.sent_at, int(self._now() * 1000))
             if once and not new:
                 return
-        readers = await self._read(parcel, serializer)
+        try:
+            readers = self._read_known(parcel, serializer)
+            if readers is None:
+                readers = await self._read(parcel, serializer)
+        except MessageError:
+            self.metrics.invalid += 1
+            raise
         if not readers:
             self.metrics.unwanted += 1
             return
         passage = None
         if self._interceptors:
-            passage = Passage(
-                self.topic, (readers[0][1],), dict(parcel.metadata), parcel.origin, parcel.sequence
-            )
+            passage = self._passage(parcel, readers[0][1])
             if not all(each.before_receive(passage) for each in self._interceptors):
                 self.metrics.receive_vetoed += 1
                 return
         failure = None
         for offer, message, multipart in readers:
-            failure = await self._hand(offer, message, multipart, attempts) or failure
+            try:
+                result = offer.receive(message, multipart)
+                if result is not None:
+                    await result
+            except Exception as error:
+                failure = await self._again(offer, message, multipart, attempts - 1, error) or failure
         if failure is not None:
             raise failure
         self.metrics.handled += 1
         if passage is not None:
             self._tell(passage)
 
-    async def _read(self, parcel: Parcel, serializer: str) -> list[tuple[Offer, Any, Multipart]]:
+    def _passage(self, parcel: Parcel, message: Any) -> Passage:
+        return Passage(self.topic, (message,), dict(parcel.metadata), parcel.origin, parcel.sequence)
+
+    def _read_known(self, parcel: Parcel, serializer: str) -> list[Reader] | None:
+        """The same as ``_read`` without waiting: for single objects of schemas that came before."""
+        if parcel.parts:
+            return None
+        frame = parcel.payload
+        found: list[Reader] = []
+        for offer in self.offers:
+            reading = self._readings.get((offer, serializer, frame[:HEADER_SIZE]))
+            if reading is None:
+                return None
+            if reading.decode is not None:
+                message = reading.decode(frame)
+                only = (Part(reading.name, reading.schema_id, frame),)
+                found.append(
+                    (offer, message, Multipart(message, only, self._codecs, serializer, parcel.metadata))
+                )
+        return found
+
+    async def _read(self, parcel: Parcel, serializer: str) -> list[Reader]:
         """For each subscriber that takes the first object: that object, and the way to the others."""
-        try:
-            frames = parcel.frames
-            parts = [await self._part(serializer, frame) for frame in frames[1:]]
-            found = []
-            for offer in tuple(self.offers):
-                reading = self._readings.get((offer, serializer, frames[0][:HEADER_SIZE]))
-                if reading is None:
-                    reading = await self._learn(offer, serializer, frames[0])
-                if reading.decode is not None:
-                    first = Part(reading.name, reading.schema_id, frames[0])
-                    message = reading.decode(frames[0])
-                    multipart = Multipart(message, (first, *parts), self._codecs, serializer, parcel.metadata)
-                    found.append((offer, message, multipart))
-            return found
-        except MessageError:
-            self.metrics.invalid += 1
-            raise
+        frames = parcel.frames
+        parts = [await self._part(serializer, frame) for frame in frames[1:]]
+        found: list[Reader] = []
+        for offer in tuple(self.offers):
+            reading = self._readings.get((offer, serializer, frames[0][:HEADER_SIZE]))
+            if reading is None:
+                reading = await self._learn(offer, serializer, frames[0])
+            if reading.decode is not None:
+                message = reading.decode(frames[0])
+                every = (Part(reading.name, reading.schema_id, frames[0]), *parts)
+                found.append(
+                    (offer, message, Multipart(message, every, self._codecs, serializer, parcel.metadata))
+                )
+        return found
 
     async def _part(self, serializer: str, frame: bytes) -> Part:
         schema_id, name = await self._codecs.type_name(serializer, frame)
@@ -126,29 +156,28 @@ class Reception:
         reading = self._readings[offer, serializer, frame[:HEADER_SIZE]] = Reading(name, schema_id, decode)
         return reading
 
-    async def _hand(
-        self, offer: Offer, message: Any, multipart: Multipart, attempts: int
+    async def _again(
+        self, offer: Offer, message: Any, multipart: Multipart, left: int, error: Exception
     ) -> Exception | None:
-        """Call the subscriber, again if need be; its last error."""
+        """A subscriber failed: call it as often as is left. Gives its last error."""
         pause = FIRST_PAUSE
         while True:
-            try:
-                result = offer.receive(message, multipart)
-                if inspect.isawaitable(result):
-                    await result
-                return None
-            except Exception as error:
-                self.metrics.failed += 1
-                attempts -= 1
-                log.warning(
-                    "A subscriber failed.",
-                    exc_info=error,
-                    extra={"topic": self.topic.key, "attempts_left": attempts},
-                )
-                if attempts <= 0:
-                    return error
+            self.metrics.failed += 1
+            log.warning(
+                "A subscriber failed.", exc_info=error, extra={"topic": self.topic.key, "attempts_left": left}
+            )
+            if left <= 0:
+                return error
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+            left -= 1
+            try:
+                result = offer.receive(message, multipart)
+                if result is not None:
+                    await result
+                return None
+            except Exception as another:
+                error = another
 
     def _tell(self, passage: Passage) -> None:
         for interceptor in self._interceptors:

@@ -69,16 +69,6 @@ def standard() -> tuple[Serializer, ...]:
     )
 
 
-class Encoder:
-    """One class on one channel. ``encode`` gives the frame."""
-
-    __slots__ = ("encode", "name")
-
-    def __init__(self, encode: Callable[[Any], bytes], name: str) -> None:
-        self.encode = encode
-        self.name = name
-
-
 class Codecs:
     """Serializers with the contracts they write and read by. Safe for many tasks of one event loop."""
 
@@ -90,7 +80,6 @@ class Codecs:
             )
             for each in self._serializers.values()
         }
-        self._encoders: dict[tuple[str, str, type], Encoder] = {}
         self._schemas: dict[tuple[str, int], Known] = {}
         self._decoders: dict[tuple[str, int, type | None], Callable[[bytes], Any]] = {}
         self._names: dict[tuple[str, type], str] = {}
@@ -109,19 +98,11 @@ class Codecs:
             )
         return found
 
-    def known_encoder(self, serializer: str, channel: str, cls: type) -> Encoder | None:
-        return self._encoders.get((serializer, channel, cls))
-
-    async def encoder(self, serializer: str, channel: str, cls: type) -> Encoder:
-        """Registers the class's schema if need be."""
-        found = self._encoders.get((serializer, channel, cls))
-        if found is None:
-            kind = self.serializer(serializer)
-            bound = await self._contracts[serializer].bind(channel, cls)
-            encode = bound.encode if kind.pack is as_it_is else _packing(bound.encode, kind.pack)
-            found = Encoder(encode, bound.known.parsed.name)
-            self._encoders[serializer, channel, cls] = found
-        return found
+    async def encoder(self, serializer: str, channel: str, cls: type) -> Callable[[Any], bytes]:
+        """From an object to its frame. Registers the class's schema if need be."""
+        kind = self.serializer(serializer)
+        bound = await self._contracts[serializer].bind(channel, cls)
+        return bound.encode if kind.pack is as_it_is else _packing(bound.encode, kind.pack)
 
     async def type_name(self, serializer: str, frame: bytes) -> tuple[int, str]:
         """The schema's id and the full name of its record. Raises ``UnknownSchema``, ``FrameError``."""

@@ -42,6 +42,11 @@ def topic_hash(path: str) -> int:
     return int.from_bytes(hashlib.blake2b(path.encode(), digest_size=8).digest(), "big")
 
 
+def single(topic: int, sender: int, sequence: int, sent_at: int, message: bytes) -> bytes:
+    """A message that needs no cutting."""
+    return HEAD.pack(MAGIC, VERSION, DATA, topic, sender, sequence, sent_at, len(message), 0, 1) + message
+
+
 def pieces(
     topic: int, sender: int, sequence: int, sent_at: int, message: bytes, size: int
 ) -> Iterator[bytes]:
@@ -49,7 +54,7 @@ def pieces(
     room = size - HEAD.size
     total = len(message)
     if total <= room:
-        yield HEAD.pack(MAGIC, VERSION, DATA, topic, sender, sequence, sent_at, total, 0, 1) + message
+        yield single(topic, sender, sequence, sent_at, message)
         return
     count = -(-total // room)
     if count > MOST_PIECES:

@@ -13,14 +13,13 @@ from dragoman.topology.admins.multicast.assembly import Assembly
 from dragoman.topology.admins.multicast.datagram import BEAT, DATA, Datagram, topic_hash
 from dragoman.topology.admins.multicast.sockets import Group, Listener
 from dragoman.topology.endpoint import Endpoint
-from dragoman.topology.envelope import unwrap
+from dragoman.topology.envelope import NO_HEADERS, unwrap
 from dragoman.topology.parcel import Parcel, parcel_of
 from dragoman.topology.settings import OVERFLOW, QUEUE
 
 log = logging.getLogger("dragoman.topology")
 
 BREATHER = 128
-NO_HEADERS = b"\0\0"
 
 
 class Link:

@@ -8,9 +8,9 @@ import socket
 from collections.abc import Callable, Mapping
 
 from dragoman.core.errors import BrokerUnavailable, EncodeError
-from dragoman.topology.admins.multicast.datagram import beat, pieces, topic_hash
+from dragoman.topology.admins.multicast.datagram import HEAD, beat, pieces, single, topic_hash
 from dragoman.topology.admins.multicast.sockets import Group
-from dragoman.topology.envelope import wrap
+from dragoman.topology.envelope import NO_HEADERS, wrap
 from dragoman.topology.parcel import Parcel, extras_of
 from dragoman.topology.topic import Topic
 
@@ -50,7 +50,8 @@ class MulticastSender:
         }
 
     async def send(self, parcel: Parcel) -> None:
-        message = wrap(extras_of(parcel), parcel.payload)
+        extras = extras_of(parcel)
+        message = wrap(extras, parcel.payload) if extras else NO_HEADERS + parcel.payload
         if len(message) > self._largest:
             raise EncodeError(
                 f"The message has {len(message)} bytes, {self._largest} are allowed.",
@@ -59,7 +60,12 @@ class MulticastSender:
             )
         # The number that receivers see is the transport's own, without the gaps that refused messages leave.
         self._sequence += 1
-        for data in pieces(self._topic, self._sender, self._sequence, parcel.sent_at, message, self._size):
+        head = (self._topic, self._sender, self._sequence, parcel.sent_at)
+        for data in (
+            (single(*head, message),)
+            if len(message) <= self._size - HEAD.size
+            else pieces(*head, message, self._size)
+        ):
             try:
                 self._socket.sendto(data, self._group)
             except BlockingIOError:
