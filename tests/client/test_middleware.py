@@ -19,6 +19,7 @@ from dragoman import (
 )
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers as names
+from dragoman.client.batch import Batch
 from dragoman.client.delivery import Route
 from dragoman.client.middleware.circuit_breaker import CircuitBreaker
 from dragoman.client.middleware.deduplicate import Deduplicate
@@ -311,3 +312,32 @@ async def test_only_so_many_are_remembered() -> None:
         delivery.message = delivery.message._replace(payload=payload)
         await once(delivery, count)
     assert calls == [b"a", b"b", b"c", b"a"]
+
+
+async def test_of_a_batch_only_known_messages_are_dropped() -> None:
+    once, clock = Deduplicate(by=lambda delivery: delivery.message.payload), Clock()
+    calls: list[list[bytes | None]] = []
+
+    def batch(*payloads: bytes) -> Batch:
+        members = [clock.delivery() for _ in payloads]
+        for each, payload in zip(members, payloads, strict=True):
+            each.message = each.message._replace(payload=payload)
+        return Batch(members)
+
+    async def note(delivery: Delivery) -> Outcome:
+        assert isinstance(delivery, Batch)
+        calls.append([each.message.payload for each in delivery.members])
+        return DONE
+
+    for each in (batch(b"a", b"b"), batch(b"a", b"b", b"c"), batch(b"c", b"a"), batch(b"d", b"d")):
+        assert await once(each, note) is DONE
+    assert calls == [[b"a", b"b"], [b"c"], [b"d"]]
+    assert once.dropped == 5
+
+
+async def test_a_throttle_counts_the_messages_of_a_batch() -> None:
+    clock = Clock()
+    throttle = Throttle(rate=10, clock=clock)
+    await throttle(Batch([clock.delivery(), clock.delivery(), clock.delivery()]), succeed)
+    await throttle(clock.delivery(), succeed)
+    assert clock.rests == [0.3]

@@ -12,6 +12,7 @@ from dragoman import Client, ClientOptions, EndpointOptions, Key, Message, Metad
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.broker import Sharing
 from dragoman.core.channel import Channel
+from dragoman.core.database import Transaction
 from dragoman.core.errors import GroupTaken, StartupError
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
@@ -244,8 +245,12 @@ async def test_an_endpoint_for_batches_takes_nothing_but_lists(
     async def replying(requests: list[LoanRequest]) -> LoanReply:
         return LoanReply(len(requests), 1.0)
 
+    @endpoint("loans", group="third")
+    def transacting(requests: list[LoanRequest], tx: Transaction) -> None: ...
+
     with pytest.raises(StartupError) as caught:
-        async with Client(memory, registry, [mixed, replying]):
+        async with Client(memory, registry, [mixed, replying, transacting], database="sqlite://:memory:"):
             pass
     assert "only one of about" in str(caught.value)
+    assert "whether it was handled before" in str(caught.value)
     assert "it cannot reply" in str(caught.value)

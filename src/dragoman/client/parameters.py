@@ -32,6 +32,10 @@ class Kind(StrEnum):
     TRANSACTION = "transaction"
 
 
+OF_MESSAGES = (Kind.PAYLOAD, Kind.KEY, Kind.HEADERS, Kind.METADATA, Kind.MESSAGE)
+"""What differs from message to message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """``types`` are the classes of the annotation without ``None``; ``channel`` is a producer's."""
@@ -77,7 +81,7 @@ def parameters_of(function: Callable[..., Any], hints: Hints | None, name: str) 
             next="Annotate it with a record class; mark others with Annotated and Key, Headers or Metadata.",
             endpoint=name,
         )
-    of_messages = [each for each in found if each.kind not in (Kind.PRODUCER, Kind.CLIENT)]
+    of_messages = [each for each in found if each.kind in OF_MESSAGES]
     single = [each.name for each in of_messages if not each.many]
     if 0 < len(single) < len(of_messages):
         raise ConfigurationError(

@@ -103,20 +103,10 @@ class Checks:
             )
         await self._answers(endpoint)
         self._transactions(endpoint)
-        waiting = retry_channels(endpoint, self._broker.capabilities)
-        for channel in waiting:
-            await self._channel(name, channel)
-        if waiting and not options.durable:
-            error = Unsupported(
-                "The broker cannot keep messages aside for a group that is not durable.",
-                next="Leave out 'later', or make the group durable.",
-            )
-            self.problem(name, error)
+        await self._later(endpoint)
         self._subscription(endpoint)
-        if endpoint.batch and (endpoint.reply is not None or endpoint.raises):
-            self.problem(
-                name, ConfigurationError("It takes a batch, so it cannot reply.", next="Return nothing.")
-            )
+        if endpoint.batch:
+            self._batch(endpoint)
         if options.deliveries is not None and not self._broker.capabilities.delivery_count:
             self.problem(
                 name,
@@ -178,6 +168,28 @@ class Checks:
                     next="Point at a field that requests and replies both have.",
                 )
                 self.problem(endpoint.name, wrong)
+
+    async def _later(self, endpoint: Endpoint) -> None:
+        waiting = retry_channels(endpoint, self._broker.capabilities)
+        for channel in waiting:
+            await self._channel(endpoint.name, channel)
+        if waiting and not endpoint.options.durable:
+            error = Unsupported(
+                "The broker cannot keep messages aside for a group that is not durable.",
+                next="Leave out 'later', or make the group durable.",
+            )
+            self.problem(endpoint.name, error)
+
+    def _batch(self, endpoint: Endpoint) -> None:
+        if endpoint.reply is not None or endpoint.raises:
+            wrong = ConfigurationError("It takes a batch, so it cannot reply.", next="Return nothing.")
+            self.problem(endpoint.name, wrong)
+        if endpoint.transaction is not None:
+            wrong = ConfigurationError(
+                "It takes a batch, of which nobody can say whether it was handled before.",
+                next="Take one message at a time, or leave the transaction out.",
+            )
+            self.problem(endpoint.name, wrong)
 
     def _subscription(self, endpoint: Endpoint) -> None:
         """What the broker would refuse later, and conditions that cannot be read."""

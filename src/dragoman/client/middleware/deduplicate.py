@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 
+from dragoman.client.batch import Batch
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import MESSAGE_ID
 from dragoman.client.outcome import DONE, Handler, Outcome
@@ -38,13 +39,9 @@ class Deduplicate:
         """With something to wait for, once a copy has come."""
 
     def __call__(self, delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
-        message, key = delivery.message, None
-        if self._identify is not None:
-            key = self._identify(delivery)
-        elif message.headers:
-            key = header(message.headers, MESSAGE_ID)
-        if key is None:
-            key = (message.partition, message.offset, message.channel)
+        if isinstance(delivery, Batch):
+            return self._rest_of(delivery, next)
+        key = self._key(delivery)
         if key in self._at_work:
             return self._after_first(key, delivery, next)
         if key in self._handled:
@@ -52,13 +49,40 @@ class Deduplicate:
         self._at_work[key] = None
         return self._first(key, delivery, next)
 
+    def _key(self, delivery: Delivery) -> Hashable:
+        message, key = delivery.message, None
+        if self._identify is not None:
+            key = self._identify(delivery)
+        elif message.headers:
+            key = header(message.headers, MESSAGE_ID)
+        return (message.partition, message.offset, message.channel) if key is None else key
+
+    async def _rest_of(self, batch: Batch, next: Handler) -> Outcome:
+        """A batch that comes again may have other members: only those that are known are left out."""
+        fresh: dict[Hashable, Delivery] = {}
+        for each in batch.members:
+            key = self._key(each)
+            if key not in self._handled:
+                fresh.setdefault(key, each)
+        self.dropped += len(batch.members) - len(fresh)
+        if not fresh:
+            return DONE
+        outcome = await next(Batch(list(fresh.values())))
+        if outcome.acknowledge:
+            for key in fresh:
+                self._remember(key)
+        return outcome
+
+    def _remember(self, key: Hashable) -> None:
+        self._handled[key] = None
+        if len(self._handled) > self._most:
+            self._handled.popitem(last=False)
+
     async def _first(self, key: Hashable, delivery: Delivery, next: Handler) -> Outcome:
         try:
             outcome = await next(delivery)
             if outcome.acknowledge:
-                self._handled[key] = None
-                if len(self._handled) > self._most:
-                    self._handled.popitem(last=False)
+                self._remember(key)
             return outcome
         finally:
             waited_for = self._at_work.pop(key)

@@ -27,15 +27,15 @@ class Throttle:
         self._clock = clock
         self._due = 0.0
 
-    def wait(self) -> float:
-        """Take a turn; the seconds until it comes."""
+    def wait(self, messages: int = 1) -> float:
+        """Take a turn for so many; the seconds until it comes."""
         now = self._clock()
         due = max(self._due, now)
-        self._due = due + self._interval
+        self._due = due + self._interval * messages
         return max(0.0, due - self._tolerance - now)
 
     async def __call__(self, delivery: Delivery, next: Handler) -> Outcome:
-        seconds = self.wait()
+        seconds = self.wait(delivery.size)
         if seconds and not await delivery.pause(seconds):
             return again()
         return await next(delivery)
