@@ -50,7 +50,8 @@ class Result(NamedTuple):
         told = "not known" if self.missing is None else f"{self.missing:,}"
         exact = "-" if self.missing is None else ("yes" if self.missing == lost else "NO")
         rate = self.sent / self.seconds
-        return f"| {self.name} | {rate:,.0f} | {self.sent:,} | {self.received:,} | {lost:,} | {told} | {exact} |"
+        counts = f"{rate:,.0f} | {self.sent:,} | {self.received:,} | {lost:,}"
+        return f"| {self.name} | {counts} | {told} | {exact} |"
 
 
 async def paced(count: int, rate: float, send) -> float:
