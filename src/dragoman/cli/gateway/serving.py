@@ -101,7 +101,7 @@ def serve(
     bound = listen(options)
     place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
     count = len(gateway.policy.rules)
-    hint(f"Gateway on {place} with {redacted(store)}, {count} public destinations. Stop with Ctrl-C.")
+    hint(f"Gateway on {place} with {redacted(store)}; public destinations: {count}. Stop with Ctrl-C.")
     if not count:
         hint("Nothing can be reached from outside yet. Name destinations with --config or --public.")
     if workers > 1:
