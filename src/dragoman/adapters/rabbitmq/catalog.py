@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from dragoman.adapters.rabbitmq.streams import look
 from dragoman.core.broker import Sharing
 from dragoman.core.channel import Channel
 from dragoman.core.errors import ChannelNotFound
+
+log = logging.getLogger("dragoman.rabbitmq")
 
 FRESH = 1.0
 """For so many seconds publishers rely on what they know of a channel. A deleted one is noticed at once."""
@@ -73,15 +76,20 @@ class Catalog:
         async with self._refreshing:
             for record in await look(self._link, names.CATALOG, self._seen):
                 if record.offset > self._seen:
-                    self._fold(record.body)
+                    self._read(record.body)
                 self._seen = max(self._seen, record.offset)
             self._refreshed = time.monotonic()
             self._stale = False
 
-    def _fold(self, body: bytes) -> None:
-        if not body:
-            return
-        event: dict[str, Any] = json.loads(body)
+    def _read(self, body: bytes) -> None:
+        """A record that is not an event of ours changes nothing."""
+        try:
+            if body:
+                self._fold(json.loads(body))
+        except (ValueError, KeyError, TypeError) as error:
+            log.warning("An event in %s cannot be read: %r", names.CATALOG, error)
+
+    def _fold(self, event: Mapping[str, Any]) -> None:
         name, entry = event["channel"], self._entries.get(event["channel"])
         match event["event"]:
             case "delete":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,6 @@ from dragoman.adapters.rabbitmq import names, wire
 from dragoman.adapters.rabbitmq.catalog import Catalog, Entry
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.locks import holding
-from dragoman.adapters.rabbitmq.pipe import Pipe
 from dragoman.core.channel import Channel
 from dragoman.core.errors import ConfigurationError, Unsupported
 from dragoman.core.options import positive_int
@@ -57,12 +57,9 @@ class Channels:
             await self._catalog.refresh()
             if self._catalog.known(channel.name) is not None:
                 return False
-            async with self._link.borrowed(confirms=True) as pipe:
+            async with self._link.borrowed() as pipe:
                 await pipe.exchange_declare(channel.name, exchange_type="direct", durable=True)
-                for partition in range(channel.partitions):
-                    # What a creator left behind that died on the way may have other settings.
-                    await pipe.queue_delete(names.stream(channel.name, partition))
-                    await _add(pipe, channel.name, partition, arguments)
+            await self._add(channel, 0, arguments)
             await self._catalog.record_channel("create", channel)
             return True
 
@@ -82,11 +79,22 @@ class Channels:
                     next="Set a policy on the server, or make a new channel.",
                     channel=channel.name,
                 )
-            async with self._link.borrowed(confirms=True) as pipe:
-                for partition in range(before.partitions, channel.partitions):
-                    await pipe.queue_delete(names.stream(channel.name, partition))
-                    await _add(pipe, channel.name, partition, arguments)
+            await self._add(channel, before.partitions, arguments)
             await self._catalog.record_channel("alter", channel)
+
+    async def _add(self, channel: Channel, first: int, arguments: dict[str, Any]) -> None:
+        """The streams of its partitions, from ``first`` on, with their births."""
+
+        async def add(partition: int) -> None:
+            stream = names.stream(channel.name, partition)
+            async with self._link.borrowed(confirms=True) as pipe:
+                # What a creator left behind that died on the way may have other settings.
+                await pipe.queue_delete(stream)
+                await pipe.queue_declare(stream, durable=True, arguments=arguments)
+                await (await pipe.send(wire.birth_frames(pipe.number, stream), 1, {("", stream)}))
+                await pipe.queue_bind(stream, channel.name, str(partition))
+
+        await asyncio.gather(*(add(partition) for partition in range(first, channel.partitions)))
 
     async def delete(self, channel: str) -> None:
         async with holding(self._link, names.door(channel)):
@@ -96,13 +104,6 @@ class Channels:
                 for name in _queues(channel, entry):
                     await pipe.queue_delete(name)
             await self._catalog.record("delete", channel)
-
-
-async def _add(pipe: Pipe, channel: str, partition: int, arguments: dict[str, Any]) -> None:
-    stream = names.stream(channel, partition)
-    await pipe.queue_declare(stream, durable=True, arguments=arguments)
-    await (await pipe.send(wire.birth_frames(pipe.number, stream), 1, {("", stream)}))
-    await pipe.queue_bind(stream, channel, str(partition))
 
 
 def _queues(channel: str, entry: Entry) -> list[str]:

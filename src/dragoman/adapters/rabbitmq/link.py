@@ -105,6 +105,10 @@ class Link:
 
     async def close(self) -> None:
         self._closed = True
+        await self.drop()
+
+    async def drop(self) -> None:
+        """End the connection, and with it all it holds. The next one who needs it opens it again."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(Exception):

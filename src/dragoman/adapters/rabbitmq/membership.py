@@ -8,9 +8,11 @@ rest there is one *extra*, an exclusive queue again, whose holder may have one m
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from dragoman.adapters.rabbitmq import locks, names, positions
 from dragoman.adapters.rabbitmq.catalog import Catalog, GroupEntry
@@ -23,6 +25,20 @@ from dragoman.core.errors import ChannelNotFound, GroupTaken
 from dragoman.core.progress import Progress
 
 Place = tuple[str, int]
+
+EAGER = 10.0
+"""For so many seconds after members came or went, partitions change hands: who lacks some asks often."""
+PATIENT = 5.0
+"""Afterwards it asks once in so many seconds."""
+
+
+class Look(NamedTuple):
+    """What a member saw when it last looked around, since when it is so, and when it last asked."""
+
+    members: int
+    partitions: int
+    since: float
+    tried: float
 
 
 class Membership:
@@ -40,6 +56,7 @@ class Membership:
         self._crew: Pipe | None = None
         self._extras: dict[str, int] = {}
         self._leads: set[str] = set()
+        self._looks: dict[str, Look] = {}
         self._founded: dict[str, tuple[str, GroupEntry]] = {}
         self._renewed = 0.0
 
@@ -56,6 +73,7 @@ class Membership:
         self.shares.clear()
         self._extras.clear()
         self._leads.clear()
+        self._looks.clear()
         self._crew = await self._link.pipe()
         for channel in dict.fromkeys(self._subscription.channels):
             async with locks.holding(self._link, names.door(channel, self._group)):
@@ -89,6 +107,7 @@ class Membership:
             mine = [share for share in self.shares.values() if share.channel == channel]
             for share in [share for share in mine if share.lost]:
                 mine.remove(share)
+                self._looks.pop(channel, None)
                 await self.give_up(share)
             entry = self._catalog.known(channel)
             id, group = self._founded[channel]
@@ -98,14 +117,16 @@ class Membership:
             for share in mine:
                 await self.give_up(share)
             if entry is not None:
-                # Deleted and made anew: the group begins anew, too.
-                await self.leave()
+                # Deleted and made anew: the group begins anew, too, without anything that we hold.
+                await self._link.drop()
                 return
         if not self._subscription.durable and time.monotonic() - self._renewed > positions.RENEW:
             await self._renew()
 
     async def _balance(self, channel: str, partitions: int, group: GroupEntry, mine: list[Share]) -> None:
-        allowed = await self._allowed(channel, partitions, len(mine))
+        members = max(1, await self._members(channel))
+        trying = self._worth_trying(channel, members, partitions)
+        allowed = await self._allowed(channel, partitions, members, len(mine), trying)
         for share in mine[:allowed]:
             share.leave_by = None
         for share in mine[allowed:]:
@@ -115,30 +136,48 @@ class Membership:
         others = [number for number in range(partitions) if number not in have]
         random.shuffle(others)
         missing = allowed - len(mine)
-        for partition in others:
-            if missing <= 0:
-                break
-            if await locks.take(self._link, names.claim(channel, partition, self._group)):
-                await self._begin(channel, partition, group)
-                missing -= 1
-        if missing > 0:
-            self.unsettled = True
+        while trying and missing > 0 and others:
+            tried, others = others[:missing], others[missing:]
+            found = await asyncio.gather(
+                *(self._claim(channel, partition, group) for partition in tried), return_exceptions=True
+            )
+            for error in found:
+                if isinstance(error, BaseException):
+                    raise error
+            missing -= found.count(True)
+        self.unsettled = self.unsettled or missing > 0
 
-    async def _allowed(self, channel: str, partitions: int, held: int) -> int:
+    def _worth_trying(self, channel: str, members: int, partitions: int) -> bool:
+        """Whether to ask for what others may hold. The server logs each refusal, so not all the time."""
+        now = time.monotonic()
+        look = self._looks.get(channel)
+        if look is None or (look.members, look.partitions) != (members, partitions):
+            look = self._looks[channel] = Look(members, partitions, now, 0.0)
+        if now - look.since > EAGER and now - look.tried < PATIENT:
+            return False
+        self._looks[channel] = look._replace(tried=now)
+        self.unsettled = self.unsettled or now - look.since <= EAGER
+        return True
+
+    async def _claim(self, channel: str, partition: int, group: GroupEntry) -> bool:
+        """Whether it is ours now. One that was claimed and not begun is claimed again the next time."""
+        if not await locks.take(self._link, names.claim(channel, partition, self._group)):
+            return False
+        await self._begin(channel, partition, group)
+        return True
+
+    async def _allowed(self, channel: str, partitions: int, members: int, held: int, trying: bool) -> int:
         """How many partitions this member may have."""
         if self._subscription.sharing in (Sharing.FAILOVER, Sharing.EXCLUSIVE):
-            return partitions if await self._take_lead(channel) else 0
-        members = max(1, await self._members(channel))
+            leads = channel in self._leads or (trying and await self._take_lead(channel))
+            return partitions if leads else 0
         each, more = divmod(partitions, members)
         extra = self._extras.get(channel)
         if extra is not None and extra >= more:
             await locks.give(self._link, self._extra_name(channel, self._extras.pop(channel)))
             extra = None
-        if extra is None and more and held >= each:
+        if trying and extra is None and held >= each:
             extra = await self._take_extra(channel, more)
-            self.unsettled = self.unsettled or extra is None
-        elif more and extra is None:
-            self.unsettled = True
         return each + (extra is not None)
 
     async def _take_extra(self, channel: str, more: int) -> int | None:
@@ -152,17 +191,14 @@ class Membership:
         return names.one_more(channel, number, self._group)
 
     async def _take_lead(self, channel: str) -> bool:
-        if channel not in self._leads:
-            if not await locks.take(self._link, names.lead(channel, self._group)):
-                self.unsettled = True
-                return False
+        if await locks.take(self._link, names.lead(channel, self._group)):
             self._leads.add(channel)
-        return True
+        return channel in self._leads
 
     async def _begin(self, channel: str, partition: int, group: GroupEntry) -> None:
         """The partition is ours: take up where its last owner stopped."""
         queue = names.position(channel, partition, self._group, group.life)
-        record = await positions.open(self._link, queue, temporary=not group.durable)
+        record = await positions.begin(self._link, queue, temporary=not group.durable)
         if record is None:
             progress = Progress(group.start(partition))
         else:

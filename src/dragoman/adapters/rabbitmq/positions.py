@@ -35,7 +35,7 @@ LOOKS = 10
 REST = 0.01
 
 
-async def open(link: Link, queue: str, temporary: bool) -> bytes | None:
+async def begin(link: Link, queue: str, temporary: bool) -> bytes | None:
     """Make it if it is not there, and give its record: for the one who owns the partition."""
     if temporary:
         await renew(link, queue)
