@@ -95,6 +95,9 @@ class Kafka(Server):
             "group.consumer.heartbeat.interval.ms": "300",
             "group.coordinator.rebalance.protocols": "classic,consumer",
             "auto.create.topics.enable": "false",
+            # After a kill it waits so long until its former self counts as gone.
+            "broker.session.timeout.ms": "3000",
+            "broker.heartbeat.interval.ms": "500",
             "log.cleaner.backoff.ms": "500",
         }
 

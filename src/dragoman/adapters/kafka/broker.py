@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from dragoman.adapters.kafka.administration import Administration
@@ -67,7 +68,6 @@ class KafkaBroker:
         self._sender: Sender | None = None
         self._transactions: Transactions | None = None
         self._receivers: list[KafkaReceiver] = []
-        self._temporary: set[str] = set()
 
     async def connect(self) -> None:
         if self._administration is not None:
@@ -87,9 +87,6 @@ class KafkaBroker:
             await asyncio.to_thread(sender.close)
         if transactions is not None:
             await transactions.close()
-        for group in self._temporary:
-            await self._admin(Administration.forget_empty, group)
-        self._temporary.clear()
         self._administration = None
 
     async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
@@ -103,13 +100,14 @@ class KafkaBroker:
         check_subscription(subscription, self.capabilities, "kafka")
         owned = subscription.sharing in _OWNED
         settings = consumer_settings(self._settings.for_consuming(), subscription, owned)
+        farewell = None
         if not subscription.durable:
+            farewell = await self._admin(_forgetting, subscription.group)
             # What an earlier one left whose members died.
-            await self._admin(Administration.forget_empty, subscription.group)
-            self._temporary.add(subscription.group)
+            await asyncio.to_thread(farewell)
         begin = await self._admin(starts, subscription)
         ownership = await self._admin(_ownership, subscription.channels) if owned else None
-        receiver = KafkaReceiver(settings, subscription, begin, self._settings.handover, ownership)
+        receiver = KafkaReceiver(settings, subscription, begin, self._settings.handover, ownership, farewell)
         self._receivers = [one for one in self._receivers if not one.closed]
         self._receivers.append(receiver)
         if subscription.sharing is Sharing.EXCLUSIVE:
@@ -182,6 +180,10 @@ class KafkaBroker:
 def _ownership(administration: Administration, channels: Sequence[str]) -> Ownership:
     administration.ensure_internal()
     return Ownership(administration, channels)
+
+
+def _forgetting(administration: Administration, group: str) -> Callable[[], None]:
+    return partial(administration.forget_empty, group)
 
 
 def _unconnected() -> BrokerUnavailable:

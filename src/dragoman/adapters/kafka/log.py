@@ -116,13 +116,9 @@ class KafkaLogReader:
         """What there is, without waiting for as many as there may be."""
         with faults(channel=channel, partition=partition):
             first = self._consumer.poll(_POLL)
-            found = (
-                []
-                if first is None
-                else [first, *self._consumer.consume(limit - 1, 0)]
-                if limit > 1
-                else [first]
-            )
+            if first is None:
+                return []
+            found = [first, *self._consumer.consume(limit - 1, 0)] if limit > 1 else [first]
         kept = []
         for raw in found:
             error = raw.error()

@@ -21,22 +21,29 @@ class Ownership:
     def __init__(self, administration: Administration, channels: Sequence[str]) -> None:
         self._administration = administration
         self._channels = channels
+        self._held = False
         self._looked = 0.0
 
-    def places(self) -> list[Place]:
-        self._looked = time.monotonic()
-        return [
-            (channel, partition)
-            for channel in self._channels
-            for partition in self._administration.partitions(channel)
-        ]
+    def begin(self) -> None:
+        """The partition of the topic is ours, and so is everything."""
+        self._held, self._looked = True, 0.0
+
+    def end(self) -> None:
+        self._held = False
 
     def new_places(self, known: Container[tuple[str, int | None]]) -> list[Place]:
-        """Partitions that were added: nobody else tells us."""
-        if time.monotonic() - self._looked < _LOOK_EVERY:
+        """Partitions that we should have and have not: all at first, then those that were added."""
+        now = time.monotonic()
+        if not self._held or now - self._looked < _LOOK_EVERY:
             return []
         try:
-            return [place for place in self.places() if place not in known]
+            places = [
+                (channel, partition)
+                for channel in self._channels
+                for partition in self._administration.partitions(channel)
+            ]
         except BrokerError:
-            # The server is away; there is time to look again.
-            return []
+            # The server is away, or the channel is: there is time to look again.
+            places = []
+        self._looked = now
+        return [place for place in places if place not in known]

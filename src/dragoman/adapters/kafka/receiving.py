@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -45,7 +45,7 @@ _PASSING = frozenset(
         "_MAX_POLL_EXCEEDED",
     )
 )
-_UNSETTLED = frozenset(
+UNSETTLED = frozenset(
     getattr(KafkaError, name)
     for name in (
         "REBALANCE_IN_PROGRESS",
@@ -73,7 +73,9 @@ class KafkaReceiver:
         starts: Mapping[tuple[str, int], int],
         handover: float,
         ownership: Ownership | None = None,
+        farewell: Callable[[], None] | None = None,
     ) -> None:
+        """``farewell`` is called in a thread once the group is left."""
         self.closed = False
         self.group = subscription.group
         self._loop = asyncio.get_running_loop()
@@ -85,6 +87,7 @@ class KafkaReceiver:
         self._starts: Mapping[Any, int] = starts
         self._handover = handover
         self._ownership = ownership
+        self._farewell = farewell
         with faults(group=self.group):
             self.consumer = Consumer(dict(settings))
             self.consumer.subscribe(
@@ -156,8 +159,9 @@ class KafkaReceiver:
 
     def _commit(self, messages: list[Message]) -> list[Message]:
         """Those that could be committed: the others have gone to another member meanwhile."""
-        kept = [message for message in messages if not self.lost(message)]
-        offsets = self.positions_after(kept)
+        with self._changed:
+            kept = [message for message in messages if not self.lost(message)]
+            offsets = self.positions_after(kept)
         if offsets:
             try:
                 for answer in self.consumer.commit(offsets=offsets, asynchronous=False) or ():
@@ -167,7 +171,7 @@ class KafkaReceiver:
                 fault = error.args[0]
                 failure = translated(fault, group=self.group)
                 # Partitions are being dealt out: soon we know whether these are still ours.
-                raise (NotYet(failure) if fault.code() in _UNSETTLED else failure) from error
+                raise (NotYet(failure) if fault.code() in UNSETTLED else failure) from error
         self.finish(kept)
         return kept
 
@@ -232,7 +236,17 @@ class KafkaReceiver:
         self._thread.join()
         self._errands.end()
         with contextlib.suppress(RuntimeError, KafkaException):
+            self._be_known()
             self.consumer.close()
+        if self._farewell is not None:
+            with contextlib.suppress(BrokerError):
+                self._farewell()
+
+    def _be_known(self) -> None:
+        """Who leaves before the server has named it cannot say goodbye, and the others would wait for it."""
+        deadline = time.monotonic() + _FULL_FOR
+        while not self.consumer.memberid() and time.monotonic() < deadline:
+            self.consumer.poll(_BUSY_TICK)
 
     def _poll(self) -> None:
         while not self.closed:
@@ -319,7 +333,7 @@ class KafkaReceiver:
                         self.consumer.seek(TopicPartition(*place, holding.next))
                     holding.paused = False
                     self._wake()
-        if self._ownership is not None and self.owns:
+        if self._ownership is not None:
             self._take_over(self._ownership.new_places(self._holdings))
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
@@ -328,7 +342,7 @@ class KafkaReceiver:
         else:
             consumer.incremental_assign(partitions)
             if partitions:
-                self._take_over(self._ownership.places())
+                self._ownership.begin()
 
     def _take_over(self, places: Sequence[Place]) -> None:
         """Go on where the group is; one that is nowhere yet starts where it was told to, and that is kept."""
@@ -370,7 +384,8 @@ class KafkaReceiver:
 
     def _concerned(self, partitions: list[Any]) -> list[Place]:
         if self._ownership is not None:
-            return list(self._holdings) if partitions else []
+            self._ownership.end()
+            return list(self._holdings)
         return [place for one in partitions if (place := (one.topic, one.partition)) in self._holdings]
 
     def _busy(self, places: list[Place]) -> bool:

@@ -20,10 +20,10 @@ from dragoman.adapters.kafka.administration import (
     stored_offsets,
 )
 from dragoman.adapters.kafka.faults import faults, translated
-from dragoman.adapters.kafka.receiving import KafkaReceiver
+from dragoman.adapters.kafka.receiving import UNSETTLED, KafkaReceiver
 from dragoman.adapters.kafka.sending import produce, producer_settings
 from dragoman.core.broker import revoked
-from dragoman.core.errors import BrokerUnavailable, ConfigurationError
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError, Revoked
 from dragoman.core.message import Message, Position
 
 R = TypeVar("R")
@@ -142,16 +142,33 @@ class Transactions:
         name, number = mark or (None, None)
         if number is not None and number < 0:
             raise ConfigurationError(f"A mark cannot be {number}.", next="Use a number from 0 on.", mark=name)
-        for message in done:
-            if receiver is None or receiver.lost(message):
-                raise revoked(message, "" if receiver is None else receiver.group)
         transactor = await self._open(name)
-        async with transactor.lock:
-            acknowledged = None
-            if receiver is not None and done:
-                acknowledged = receiver.positions_after(done), await receiver.group_metadata()
-            work = asyncio.to_thread(transactor.run, messages, acknowledged, number)
-            positions = await _to_its_end(work)
+        deadline = time.monotonic() + TIMEOUT
+        while True:
+            for message in done:
+                if receiver is None or receiver.lost(message):
+                    raise revoked(message, "" if receiver is None else receiver.group)
+            try:
+                async with transactor.lock:
+                    return await _to_its_end(self._run(transactor, messages, receiver, done, number))
+            except Revoked as error:
+                if not _unsettled(error) or time.monotonic() > deadline:
+                    raise
+                # Partitions are being dealt out: soon we know whether these are still ours.
+                await asyncio.sleep(0.1)
+
+    async def _run(
+        self,
+        transactor: Transactor,
+        messages: Sequence[Message],
+        receiver: KafkaReceiver | None,
+        done: Sequence[Message],
+        number: int | None,
+    ) -> Sequence[Position | None]:
+        acknowledged = None
+        if receiver is not None and (offsets := receiver.positions_after(done)):
+            acknowledged = offsets, await receiver.group_metadata()
+        positions = await asyncio.to_thread(transactor.run, messages, acknowledged, number)
         if receiver is not None:
             receiver.finish(done)
         return positions
@@ -192,6 +209,11 @@ async def _to_its_end(work: Coroutine[Any, Any, R]) -> R:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+def _unsettled(error: Revoked) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in UNSETTLED
 
 
 def _report(
