@@ -1,0 +1,77 @@
+"""A program that copies orders to receipts in transactions of Kafka and, if told so, dies in one of them.
+
+    python crashing_transaction.py URL REGISTRY CHANNEL COUNT POINT
+
+It ends when all orders are handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from dragoman import Client, Producer, To, endpoint, record
+from dragoman.adapters.kafka import KafkaBroker
+from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.message import Message, Position
+
+URL, REGISTRY, CHANNEL, COUNT, POINT = sys.argv[1:6]
+
+
+@record
+class Order:
+    number: int
+
+
+@record
+class Receipt:
+    number: int
+
+
+class FatalBroker(KafkaBroker):
+    async def transact(
+        self, messages: Sequence[Message], *arguments: Any, **named: Any
+    ) -> Sequence[Position | None]:
+        if POINT == "before the commit" and any(b"5" in (each.key or b"") for each in messages):
+            os.kill(os.getpid(), signal.SIGKILL)
+        positions = await super().transact(messages, *arguments, **named)
+        if POINT == "after the commit":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return positions
+
+
+failed: set[int] = set()
+
+
+@endpoint(CHANNEL, group=f"{CHANNEL}-copy", transactional=True, reply_to=f"{CHANNEL}-replies")
+async def copy(order: Order, receipts: Annotated[Producer[Receipt], To(f"{CHANNEL}-receipts")]) -> Receipt:
+    await receipts.publish(Receipt(order.number), key=str(order.number))
+    if order.number % 2 and order.number not in failed:
+        failed.add(order.number)
+        raise ValueError("The first time it never works.")
+    return Receipt(order.number)
+
+
+async def main() -> None:
+    broker = FatalBroker(URL)
+    await broker.connect()
+    async with Client(broker, REGISTRY, [copy]):
+        while await behind(broker):
+            await asyncio.sleep(0.05)
+    await broker.close()
+
+
+async def behind(broker: KafkaBroker) -> bool:
+    try:
+        lags = await broker.lag(CHANNEL, f"{CHANNEL}-copy")
+    except BrokerUnavailable:
+        return True  # A server that has just started has to find its groups first.
+    return not lags or any(lag.behind for lag in lags)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
