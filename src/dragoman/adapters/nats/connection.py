@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import uuid4
 
@@ -16,37 +17,47 @@ from nats.aio.msg import Msg
 from dragoman.adapters.nats.errors import Refused, ours
 from dragoman.adapters.nats.names import Names
 from dragoman.adapters.nats.options import Options
-from dragoman.core.errors import BrokerUnavailable, Unsupported
+from dragoman.core.errors import BrokerUnavailable, DragomanError, Unsupported
 
 log = logging.getLogger("dragoman.nats")
 
 OLDEST = (2, 9)
+CLOSING = 2.0
+"""Seconds that a connection which could not be used may take to close."""
 
 
 class Link:
-    """One connection, made anew by the driver when it is lost. Whoever must know of that is told."""
+    """One connection, made anew when it is lost. Whoever must know of that is told."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
         self.names = Names(options.prefix)
-        self._seat = ""
-        self._sitting = asyncio.Lock()
         self._api = "$JS.API" if options.domain is None else f"$JS.{options.domain}.API"
         self._client: Client | None = None
         self._broken: set[Callable[[], None]] = set()
+        self._denied: set[Callable[[str], None]] = set()
+        self._asking: dict[asyncio.Task[Msg], str] = {}
+        self._ended: dict[asyncio.Task[Msg], Exception] = {}
+        self._seat = ""
+        self._sitting = asyncio.Lock()
+        self._reviving: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        if self._client is not None:
-            return
+        if self._client is None:
+            await self._open()
+
+    async def _open(self) -> None:
         client = Client()
         try:
             with ours(server=", ".join(self.options.servers)):
-                async with asyncio.timeout(self.options.timeout):
-                    await client.connect(
-                        error_cb=self._on_error, disconnected_cb=self._on_broken, **self.options.driver()
-                    )
+                callbacks: dict[str, Any] = {
+                    "error_cb": self._on_error,
+                    "disconnected_cb": self._on_broken,
+                    "closed_cb": self._on_closed,
+                }
+                await _within(self.options.timeout, client.connect(**callbacks, **self.options.driver()))
                 # The first connection is made or it fails; later ones are tried until they are made.
-                client.options["allow_reconnect"] = True
+                client.options |= {"allow_reconnect": True, "max_reconnect_attempts": -1}
                 version = client.connected_server_version
                 if (version.major, version.minor) < OLDEST:
                     raise Unsupported(
@@ -56,16 +67,48 @@ class Link:
                 await self.request("INFO")
         except BaseException:
             self._client = None
-            await client.close()
+            with contextlib.suppress(Exception):
+                await _within(CLOSING, client.close())
             raise
 
     async def _on_error(self, error: Exception) -> None:
+        text = str(error).lower()
         log.info("The driver reports: %s", type(error).__name__)
+        if "permissions violation" in text:
+            for request, subject in self._asking.items():
+                if f'"{subject.lower()}"' in text:
+                    self._end(request, error)
+            for tell in list(self._denied):
+                tell(text)
 
     async def _on_broken(self) -> None:
         self._seat = ""
+        for request in self._asking:
+            self._end(request, theirs.StaleConnectionError())
         for tell in list(self._broken):
             tell()
+
+    def _end(self, request: asyncio.Task[Msg], error: Exception) -> None:
+        """Nobody will answer it any more."""
+        self._ended[request] = error
+        request.cancel()
+
+    async def _on_closed(self) -> None:
+        """The driver has given up, which it does for some errors: begin anew, unless it was we who closed."""
+        if self._client is not None and self._client.is_closed and self._reviving is None:
+            self._reviving = asyncio.create_task(self._revive())
+
+    async def _revive(self) -> None:
+        closed = self._client
+        rest = 0.2
+        while self._client is closed:
+            try:
+                await self._open()
+            except DragomanError:
+                self._client = closed
+                await asyncio.sleep(rest)
+                rest = min(2 * rest, 5.0)
+        self._reviving = None
 
     def on_broken(self, tell: Callable[[], None]) -> None:
         """Call this when the connection is lost: what was on its way may not have come."""
@@ -73,6 +116,10 @@ class Link:
 
     def off_broken(self, tell: Callable[[], None]) -> None:
         self._broken.discard(tell)
+
+    def on_denied(self, tell: Callable[[str], None]) -> None:
+        """Call this when the server refuses a subject: its words, in small letters."""
+        self._denied.add(tell)
 
     @property
     def client(self) -> Client:
@@ -86,12 +133,28 @@ class Link:
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        if self._reviving is not None:
+            self._reviving.cancel()
+            await asyncio.gather(self._reviving, return_exceptions=True)
+            self._reviving = None
         if client is not None and not client.is_closed:
-            await client.close()
+            with ours():
+                await _within(self.options.timeout, client.close())
 
-    async def ask(self, subject: str, payload: bytes = b"", headers: dict[str, str] | None = None) -> Msg:
-        """One request and its answer."""
-        return await self.client.request(subject, payload, self.options.timeout, headers=headers)
+    async def ask(self, subject: str, payload: bytes = b"") -> Msg:
+        """One request and its answer. Fails at once when none can come any more."""
+        request = asyncio.create_task(self.client.request(subject, payload, self.options.timeout))
+        self._asking[request] = subject
+        try:
+            return await request
+        except asyncio.CancelledError:
+            request.cancel()
+            if (error := self._ended.pop(request, None)) is not None:
+                raise error from None
+            raise
+        finally:
+            self._ended.pop(request, None)
+            del self._asking[request]
 
     async def request(self, what: str, **body: Any) -> dict[str, Any]:
         """Ask JetStream. Raises ``Refused``, and the driver's errors."""
@@ -124,6 +187,18 @@ class Link:
         except theirs.Error:
             return True
         return answer.data == b"here"
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """A handshake that fails can leave the driver waiting for ever, deaf to being cancelled."""
+    task = asyncio.create_task(work)
+    try:
+        done, _ = await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+    if not done:
+        raise TimeoutError
+    task.result()
 
 
 def checked(data: bytes) -> dict[str, Any]:

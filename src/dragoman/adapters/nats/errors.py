@@ -150,7 +150,8 @@ class Refused(Exception):
 
 def translated(error: BaseException, **where: Any) -> DragomanError:
     kind, what, next = _meaning(error)
-    return kind(what, next=next, **where)
+    code = "message.too-large" if isinstance(error, theirs.MaxPayloadError) else None
+    return kind(what, next=next, code=code, **where)
 
 
 def _meaning(error: BaseException) -> Meaning:

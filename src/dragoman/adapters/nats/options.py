@@ -53,7 +53,7 @@ class Options:
             "name": "dragoman",
             "connect_timeout": self.timeout,
             "reconnect_time_wait": 0.2,
-            "max_reconnect_attempts": -1,
+            "max_reconnect_attempts": 1,
             "ping_interval": 10,
             "pending_size": 0,
             "allow_reconnect": False,

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 
 from nats import errors as theirs
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from dragoman.adapters.nats.channels import Channels, not_found
@@ -29,26 +30,31 @@ class Confirmations:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._client: Client | None = None
         self._inbox = ""
-        self._waiting: dict[str, asyncio.Future[int]] = {}
+        self._waiting: dict[str, tuple[asyncio.Future[int], str]] = {}
         self._number = 0
         self._opening = asyncio.Lock()
+        link.on_broken(self._fail_all)
+        link.on_denied(self._fail_denied)
 
     async def open(self) -> None:
+        client = self._link.client
+        if self._client is client:
+            return
         async with self._opening:
-            if not self._inbox:
-                client = self._link.client
+            if self._client is not client:
                 inbox = client.new_inbox()
-                await client.subscribe(f"{inbox}.*", cb=self._confirm)
-                self._inbox = inbox
-                self._link.on_broken(self._fail_all)
+                with ours():
+                    await client.subscribe(f"{inbox}.*", cb=self._confirm)
+                self._client, self._inbox = client, inbox
 
     async def send(self, subject: str, payload: bytes, headers: dict[str, str] | None) -> asyncio.Future[int]:
         """The sequence number that the message gets, once it has it."""
         self._number += 1
         key = str(self._number)
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = future
+        self._waiting[key] = future, subject
         try:
             await self._link.client.publish(subject, payload, f"{self._inbox}.{key}", headers)
         except BaseException:
@@ -57,7 +63,7 @@ class Confirmations:
         return future
 
     async def _confirm(self, message: Msg) -> None:
-        future = self._waiting.pop(message.subject.rpartition(".")[2], None)
+        future, _ = self._waiting.pop(message.subject.rpartition(".")[2], (None, ""))
         if future is None or future.done():
             return
         if not message.data:
@@ -71,9 +77,14 @@ class Confirmations:
 
     def _fail_all(self) -> None:
         waiting, self._waiting = self._waiting, {}
-        for future in waiting.values():
+        for future, _ in waiting.values():
             if not future.done():
                 future.set_exception(theirs.StaleConnectionError())
+
+    def _fail_denied(self, text: str) -> None:
+        for future, subject in self._waiting.values():
+            if f'"{subject.lower()}"' in text and not future.done():
+                future.set_exception(theirs.Error(text))
 
 
 class Publisher:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
@@ -39,6 +40,7 @@ class PartitionReader:
         self._position = -1
         """The offset that the next message in the buffer has, at least."""
         self._consumer: str | None = None
+        self._client: Client | None = None
         self._inbox: Subscription | None = None
         self._delivered = 0
         self._asked = 0
@@ -80,8 +82,9 @@ class PartitionReader:
         self._generation += 1
         client = self._link.client
         with ours(channel=self._channel, partition=self._partition):
-            if self._inbox is None:
+            if self._inbox is None or self._client is not client:
                 self._inbox = await client.subscribe(client.new_inbox() + ".*", cb=self._arrive)
+                self._client = client
             found = await self._link.request(
                 f"CONSUMER.CREATE.{self._stream}",
                 stream_name=self._stream,
@@ -158,7 +161,7 @@ class PartitionReader:
         self._ring()
 
     async def close(self) -> None:
-        if self._inbox is not None and self._link.connected:
+        if self._inbox is not None and self._link.connected and self._client is self._link.client:
             await self._drop_consumer()
             await self._inbox.unsubscribe()
         self._inbox = self._consumer = None
