@@ -236,17 +236,23 @@ class KafkaReceiver:
         self._thread.join()
         self._errands.end()
         with contextlib.suppress(RuntimeError, KafkaException):
-            self._be_known()
+            self._say_goodbye()
             self.consumer.close()
         if self._farewell is not None:
             with contextlib.suppress(BrokerError):
                 self._farewell()
 
-    def _be_known(self) -> None:
-        """Who leaves before the server has named it cannot say goodbye, and the others would wait for it."""
+    def _say_goodbye(self) -> None:
+        """Without it the server, and so the others, would wait for two kinds of members until they time out.
+
+        One that the server has not named yet cannot say who leaves; one without partitions is not said to
+        leave by ``close`` alone.
+        """
         deadline = time.monotonic() + _FULL_FOR
         while not self.consumer.memberid() and time.monotonic() < deadline:
             self.consumer.poll(_BUSY_TICK)
+        self.consumer.unsubscribe()
+        self.consumer.poll(_BUSY_TICK)
 
     def _poll(self) -> None:
         while not self.closed:
