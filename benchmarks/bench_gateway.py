@@ -54,6 +54,8 @@ class Rate(NamedTuple):
     per_second: float
     median: float
     p99: float
+    cpu: float
+    """Microseconds of the server's processor time for each request: the same on a busy machine."""
 
 
 class Connection(asyncio.Protocol):
@@ -101,10 +103,15 @@ class Connection(asyncio.Protocol):
 
 
 async def load(
-    url: str, requests: Iterator[bytes], seconds: float, expected: bytes, rate: float | None = None
+    place: tuple[str, int],
+    requests: Iterator[bytes],
+    seconds: float,
+    expected: bytes,
+    rate: float | None = None,
 ) -> Rate:
     """As fast as it goes, or so many a second."""
     interval = CONNECTIONS / rate if rate else 0.0
+    url, pid = place
     host, port = url.removeprefix("http://").split(":")
     times: list[float] = []
     answers: dict[bytes, int] = {}
@@ -115,9 +122,10 @@ async def load(
     ]
     await asyncio.sleep(0.3)
     times.clear()
-    started = time.perf_counter()
+    started, before = time.perf_counter(), processor_time(pid)
     await asyncio.wait([each.done for _, each in made], timeout=seconds)
     taken, counted = time.perf_counter() - started, sorted(times)
+    spent = processor_time(pid) - before
     for transport, _ in made:
         transport.close()
     if set(answers) != {expected}:
@@ -126,6 +134,7 @@ async def load(
         len(counted) / taken,
         counted[len(counted) // 2] * 1000,
         counted[int(len(counted) * 0.99)] * 1000,
+        spent / len(counted) * 1e6,
     )
 
 
@@ -164,14 +173,14 @@ def served(folder: Path, store: str, *words: str) -> Iterator[tuple[str, int]]:
 
 
 @contextmanager
-def yardstick() -> Iterator[str]:
+def yardstick() -> Iterator[tuple[str, int]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     child = subprocess.Popen([sys.executable, "-c", YARDSTICK, str(port)])
     try:
         wait_for(f"http://127.0.0.1:{port}/x")
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", child.pid
     finally:
         child.terminate()
         child.wait()
@@ -186,6 +195,11 @@ def wait_for(url: str) -> None:
         except httpx.TransportError:
             time.sleep(0.02)
     raise TimeoutError(url)
+
+
+def processor_time(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def memory(pid: int) -> float:
@@ -220,40 +234,44 @@ def measure(folder: Path, seconds: float) -> list[tuple[str, str]]:
     mark = b"#" * 12
     rows = []
     asked = request("service.shares", "select", "movement", client_id="bench", request_id=mark.decode())
-    with yardstick() as url:
-        bare = uvloop.run(load(url, posts("/x", to_json(asked), mark), seconds / 2, b"202"))
+    with yardstick() as place:
+        bare = uvloop.run(load(place, posts("/x", to_json(asked), mark), seconds / 2, b"202"))
     rows.append(("Starlette alone, one constant answer", shown(bare)))
-    for title, store in (("SQLite on disk", f"sqlite://{folder}/drop.db"),):
-        key = asyncio.run(prepare(store, 0))
-        asked = request(
-            "service.shares", "select", "movement", client_id="bench", request_id=mark.decode(), token=key
-        )
-        with served(folder, store) as (url, _):
-            requests = posts("/drop-off", to_json(asked), mark)
-            found = uvloop.run(load(url, requests, seconds, b"202"))
-            paced = uvloop.run(load(url, requests, seconds, b"202", PACE))
-        share = found.per_second / bare.per_second
-        rows.append((f"drop-off to forwarded, {title}", f"{shown(found)}, {share:.2f} of Starlette alone"))
-        rows.append((f"the same at {PACE:,} a second", shown(paced)))
+    store = f"sqlite://{folder}/drop.db"
+    key = asyncio.run(prepare(store, 0))
+    asked = request(
+        "service.shares", "select", "movement", client_id="bench", request_id=mark.decode(), token=key
+    )
+    with served(folder, store) as place:
+        requests = posts("/drop-off", to_json(asked), mark)
+        found = uvloop.run(load(place, requests, seconds, b"202"))
+        paced = uvloop.run(load(place, requests, seconds, b"202", PACE))
+    share = found.per_second / bare.per_second
+    rows.append(("drop-off to forwarded, SQLite on disk", f"{shown(found)}, {share:.2f} of Starlette alone"))
+    rows.append((f"the same at {PACE:,} a second", shown(paced)))
     store = f"sqlite://{folder}/collect.db"
     key = asyncio.run(prepare(store, WAITING))
     asked = request(
         "service.shares", "select", "movement", client_id="bench", request_id=mark.decode(), token=key
     )
     ask = to_json(collection(asked))
-    with served(folder, store) as (url, pid):
+    with served(folder, store) as place:
+        pid = place[1]
         rows.append((f"memory with {WAITING:,} waiting responses", f"{memory(pid):.0f} MB"))
-        found = uvloop.run(load(url, posts("/collection", ask, mark), min(seconds, 5), b"200"))
+        found = uvloop.run(load(place, posts("/collection", ask, mark), min(seconds, 5), b"200"))
         share = found.per_second / bare.per_second
         rows.append(("collection, SQLite on disk", f"{shown(found)}, {share:.2f} of Starlette alone"))
-        nothing = uvloop.run(load(url, posts("/collection", ask, mark, 10**9), seconds / 2, b"204"))
+        nothing = uvloop.run(load(place, posts("/collection", ask, mark, 10**9), seconds / 2, b"204"))
         rows.append(("collection, nothing there yet", shown(nothing)))
         rows.append(("memory afterwards", f"{memory(pid):.0f} MB"))
     return rows
 
 
 def shown(rate: Rate) -> str:
-    return f"{rate.per_second:,.0f}/s, median {rate.median:.1f} ms, p99 {rate.p99:.1f} ms"
+    return (
+        f"{rate.per_second:,.0f}/s, median {rate.median:.1f} ms, p99 {rate.p99:.1f} ms,"
+        f" {rate.cpu:.0f} µs of processor time each"
+    )
 
 
 def main() -> None:

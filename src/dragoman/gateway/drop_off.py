@@ -259,22 +259,25 @@ def _check_request(envelope: Envelope) -> None:
 
 def _ticket(envelope: Envelope, principal: Principal, now: float, expires: float) -> Ticket:
     destination, client = envelope.destination, envelope.client
-    key = (
-        principal.owner,
-        client.client_id,
-        client.request_id,
-        destination.resource,
-        destination.intent,
-        destination.entity,
-        destination.version,
+    # Names can be printed, so what stands between them cannot be in one.
+    key = "\0".join(
+        (
+            principal.owner,
+            client.client_id,
+            client.request_id,
+            destination.resource,
+            destination.intent,
+            destination.entity or "",
+            destination.version,
+        )
     )
     # Not the time and not the token: a repetition may have newer ones.
     asked = (destination.entity, envelope.originator.security, envelope.originator.message_ttl, envelope.data)
-    return Ticket(_hash(key), _hash(asked), now, expires)
+    return Ticket(_hash(key.encode()), _hash(_encode(asked)), now, expires)
 
 
-def _hash(value: object) -> str:
-    return hashlib.blake2b(_encode(value), digest_size=20).hexdigest()
+def _hash(value: bytes) -> str:
+    return hashlib.blake2b(value, digest_size=20).hexdigest()
 
 
 def _ids(envelope: Envelope) -> Ids:

@@ -28,7 +28,7 @@ from dragoman.gateway.store.opening import open_store
 
 log = logging.getLogger("dragoman.gateway")
 
-_SWEEP = 30.0
+_SWEEP = 10.0
 
 
 class Gateway:

@@ -23,7 +23,8 @@ class Method(StrEnum):
 
     @property
     def is_request(self) -> bool:
-        return self not in (Method.RESPONSE, Method.UNSUPPORTED)
+        return self in _REQUESTS
 
 
+_REQUESTS = frozenset(Method) - {Method.RESPONSE, Method.UNSUPPORTED}
 _BY_TEXT = {each.value: each for each in Method if each is not Method.UNSUPPORTED}

@@ -34,6 +34,7 @@ _HOLD = (
 _PRESENT = "SELECT client, request FROM gateway_responses WHERE expires > ? AND leased_until <= ? AND "
 _KEYS = "SELECT id, owner, secret, resources, created, expires FROM gateway_keys"
 _AT_ONCE = 100
+_SWEPT = 200
 
 
 class SqlStore:
@@ -98,7 +99,12 @@ class SqlStore:
         return int(rows[0][0])
 
     async def sweep(self, now: float) -> int:
-        return await self._writes.run(lambda tx: _sweep(tx, now))
+        swept = 0
+        while True:
+            tickets, responses = await self._writes.run(lambda tx: _sweep(tx, now))
+            swept += responses
+            if max(tickets, responses) < _SWEPT:
+                return swept
 
     async def add_key(self, key: StoredKey) -> None:
         await self._writes.run(lambda tx: _add_key(tx, key))
@@ -177,9 +183,20 @@ def _present(tx: Transaction, places: Sequence[Place], now: float) -> set[Place]
     return found
 
 
-def _sweep(tx: Transaction, now: float) -> int:
-    tx.execute("DELETE FROM gateway_tickets WHERE expires <= ?", (now,))
-    return len(tx.execute("DELETE FROM gateway_responses WHERE expires <= ? RETURNING client", (now,)))
+def _sweep(tx: Transaction, now: float) -> tuple[int, int]:
+    """A few of each: others have work to do, too."""
+    tickets = tx.execute(
+        "DELETE FROM gateway_tickets WHERE id IN"
+        " (SELECT id FROM gateway_tickets WHERE expires <= ? LIMIT ?) RETURNING id",
+        (now, _SWEPT),
+    )
+    responses = tx.execute(
+        "DELETE FROM gateway_responses WHERE (client, request, owner, entity) IN"
+        " (SELECT client, request, owner, entity FROM gateway_responses WHERE expires <= ? LIMIT ?)"
+        " RETURNING client",
+        (now, _SWEPT),
+    )
+    return len(tickets), len(responses)
 
 
 def _at(held: Held) -> tuple[str, str, str, str]:
