@@ -34,6 +34,7 @@ class RabbitmqLogReader:
         self._options = options_of(url)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._opened: tuple[Link, Catalog] | None = None
         self._sessions: dict[tuple[str, int], Session] = {}
 
     def partitions(self, channel: str) -> Mapping[int, tuple[int, int]]:
@@ -49,56 +50,64 @@ class RabbitmqLogReader:
         return self._run(self._read(channel, partition, start, end))
 
     async def _names(self) -> Sequence[str]:
-        return await (await self._opened()).channels()
+        _, catalog = await self._open()
+        return await catalog.channels()
 
     async def _bounds(self, channel: str) -> Mapping[int, tuple[int, int]]:
-        entry = await (await self._opened()).entry(channel)
-        numbers = range(entry.channel.partitions)
+        link, catalog = await self._open()
+        numbers = range((await catalog.entry(channel)).channel.partitions)
         found = await asyncio.gather(
-            *(streams.bounds(self._link, names.stream(channel, number)) for number in numbers)
+            *(streams.bounds(link, names.stream(channel, number)) for number in numbers)
         )
         return dict(zip(numbers, found, strict=True))
 
-    async def _check(self, channel: str, partition: int) -> str:
-        entry = await (await self._opened()).entry(channel, fresh=False)
-        if not 0 <= partition < entry.channel.partitions:
-            raise ChannelNotFound(f"There is no partition {partition}.", channel=channel)
-        return names.stream(channel, partition)
-
     async def _offset_at(self, channel: str, partition: int, timestamp: int) -> int:
-        stream = await self._check(channel, partition)
-        return await streams.offset_at(self._link, stream, timestamp)
+        link, stream = await self._stream(channel, partition)
+        return await streams.offset_at(link, stream, timestamp)
 
     async def _read(self, channel: str, partition: int, start: int, end: int) -> LogSlice:
-        stream = await self._check(channel, partition)
+        link, stream = await self._stream(channel, partition)
         if start >= end:
             return slice_of([], start)
-        key = channel, partition
-        session = self._sessions.get(key)
-        if session is None or not session.continues(start):
-            if session is not None:
-                await session.close()
-            last = await streams.end(self._link, stream)
-            session = self._sessions[key] = Session(self._link, channel, partition, last)
-            if start < min(end, last):
-                await session.open(start)
-        if end > session.end:
-            session.end = await streams.end(self._link, stream)
+        session = await self._session(link, stream, channel, partition, start, end)
         end = min(end, session.end)
         if start >= end:
             return slice_of([], start)
-        messages = await session.take(start, end, SLICE_MESSAGES, SLICE_BYTES)
-        finished = not messages or (messages[-1].offset or 0) + 1 >= end
-        return slice_of(messages, end if finished else (messages[-1].offset or 0) + 1)
+        messages = await session.take(end, SLICE_MESSAGES, SLICE_BYTES)
+        after = (messages[-1].offset or 0) + 1 if messages else end
+        return slice_of(messages, min(after, end))
 
-    async def _opened(self) -> Catalog:
-        if not hasattr(self, "_link"):
-            self._link = Link(self._options)
-            self._catalog = Catalog(self._link)
-            await self._link.open()
-            await self._catalog.open()
-        await self._link.open(self._options.timeout)
-        return self._catalog
+    async def _session(
+        self, link: Link, stream: str, channel: str, partition: int, start: int, end: int
+    ) -> Session:
+        """Where the last read ended, if this one begins there; else a new one."""
+        session = self._sessions.get((channel, partition))
+        if session is None or not session.continues(start):
+            if session is not None:
+                await session.close()
+            last = await streams.end(link, stream)
+            session = self._sessions[channel, partition] = Session(link, channel, partition, last)
+            if start < last:
+                await session.open(start)
+        elif end > session.end:
+            session.end = await streams.end(link, stream)
+        return session
+
+    async def _stream(self, channel: str, partition: int) -> tuple[Link, str]:
+        link, catalog = await self._open()
+        entry = await catalog.entry(channel, fresh=False)
+        if not 0 <= partition < entry.channel.partitions:
+            raise ChannelNotFound(f"There is no partition {partition}.", channel=channel)
+        return link, names.stream(channel, partition)
+
+    async def _open(self) -> tuple[Link, Catalog]:
+        if self._opened is None:
+            link = Link(self._options)
+            self._opened = link, Catalog(link)
+            await link.open()
+            await self._opened[1].open()
+        await self._opened[0].open(self._options.timeout)
+        return self._opened
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         if self._loop is None:
@@ -121,9 +130,9 @@ class RabbitmqLogReader:
         loop.close()
 
     async def _shut(self) -> None:
-        if hasattr(self, "_link"):
-            await self._link.close()
-            del self._link, self._catalog
+        if self._opened is not None:
+            await self._opened[0].close()
+            self._opened = None
         # The driver's last tasks end before their loop does.
         own = asyncio.current_task()
         rest = [task for task in asyncio.all_tasks() if task is not own]

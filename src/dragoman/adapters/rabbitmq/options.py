@@ -15,6 +15,7 @@ from dragoman.core.options import one_of, positive, positive_int, read_options
 
 PLAIN_PORT = 5672
 TLS_PORT = 5671
+MOST = 65_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,9 @@ def options_of(url: str) -> Options:
             "cert_file": _existing_file,
             "key_file": _existing_file,
             "auth": one_of("plain", "external"),
-            "heartbeat": positive_int,
+            "heartbeat": _short,
             "timeout": positive,
-            "prefetch": positive_int,
+            "prefetch": _short,
             "handover": positive,
             "count_deliveries": _yes_or_no,
         },
@@ -118,6 +119,14 @@ def _refused(url: str, what: str) -> ConfigurationError:
 
 def _yes_or_no(text: str) -> bool:
     return one_of("true", "false")(text) == "true"
+
+
+def _short(text: str) -> int:
+    """What AMQP has two bytes for."""
+    number = positive_int(text)
+    if number > MOST:
+        raise ValueError(f"at most {MOST}.")
+    return number
 
 
 def _existing_file(text: str) -> str:

@@ -107,7 +107,8 @@ class RabbitmqReceiver:
                 await self._save(touched)
             for share in touched:
                 await share.refill(self._link.options.prefetch)
-        except asyncio.CancelledError:
+        except BaseException:
+            # Nobody has them yet: they are first in line the next time.
             self._taken = taken + self._taken
             raise
         return taken

@@ -31,9 +31,10 @@ class Session:
         self._tag = 0
         self._pipe: Pipe | None = None
         self._more = asyncio.Event()
+        self._ended = False
 
     def continues(self, start: int) -> bool:
-        return self._pipe is not None and not self._pipe.is_closed and start == self._next
+        return self._pipe is not None and not self._ended and start == self._next
 
     async def open(self, start: int) -> None:
         self._next, self._seen = start, start - 1
@@ -45,8 +46,12 @@ class Session:
                     names.stream(self._channel, self._partition),
                     self._take,
                     arguments={"x-stream-offset": start + 1},
-                    on_end=self._more.set,
+                    on_end=self._end,
                 )
+
+    def _end(self) -> None:
+        self._ended = True
+        self._more.set()
 
     def _take(self, tag: int, properties: Any, body: bytes) -> None:
         self._tag = tag
@@ -56,7 +61,7 @@ class Session:
             self._buffer.append(message)
         self._more.set()
 
-    async def take(self, start: int, end: int, most: int, most_bytes: int) -> list[Message]:
+    async def take(self, end: int, most: int, most_bytes: int) -> list[Message]:
         """Messages before ``end``, which must be there: some, unless all are gone or none."""
         found: list[Message] = []
         size = 0
@@ -77,12 +82,15 @@ class Session:
 
     async def _wait(self) -> None:
         pipe = self._pipe
-        if pipe is None or pipe.is_closed:
-            raise BrokerUnavailable("The connection was lost while reading.", next="Read again.")
+        if pipe is None or self._ended:
+            raise BrokerUnavailable(
+                "The connection or the stream was lost while reading.", next="Read again."
+            )
         self._more.clear()
         with translated(channel=self._channel):
             async with asyncio.timeout(self._link.options.timeout):
-                await pipe.basic_ack(self._tag, multiple=True, wait=False) if self._tag else None
+                if self._tag:
+                    await pipe.basic_ack(self._tag, multiple=True, wait=False)
                 await self._more.wait()
 
     async def close(self) -> None:
