@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from dragoman import Client, Producer, To, endpoint, record
 from dragoman.adapters.kafka import KafkaBroker
-from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.errors import BrokerError
 from dragoman.core.message import Message, Position
 
 URL, REGISTRY, CHANNEL, COUNT, POINT = sys.argv[1:6]
@@ -68,7 +68,7 @@ async def main() -> None:
 async def behind(broker: KafkaBroker) -> bool:
     try:
         lags = await broker.lag(CHANNEL, f"{CHANNEL}-copy")
-    except BrokerUnavailable:
+    except BrokerError:
         return True  # A server that has just started has to find its groups first.
     return not lags or any(lag.behind for lag in lags)
 

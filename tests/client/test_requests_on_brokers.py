@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from dragoman import Client, endpoint
+from dragoman.client.headers import MESSAGE_ID
 from dragoman.core.broker import Broker
+from dragoman.core.database import Transaction
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.registry import Registry
 from tests.client.loans import LoanReply, LoanRequest
+from tests.services.mosquitto import Mosquitto
 
 COUNT = 40
 
@@ -61,3 +64,31 @@ async def test_many_requesters_each_get_their_own_replies(url: str, registry: Re
         assert not addresses & set(await broker.channels()), "they go with their clients"
     finally:
         await broker.close()
+
+
+async def test_a_message_that_is_sent_twice_has_its_effect_once(
+    mosquitto_server: Mosquitto, registry: Registry, tmp_path: Path
+) -> None:
+    """Where messages have no position that lasts, they are told apart by ids that producers add."""
+    channel, database = f"loans-{secrets.token_hex(4)}", f"sqlite://{tmp_path / 'app.db'}"
+    seen: list[int] = []
+
+    @endpoint(channel, group=f"{channel}-bank")
+    def quote(request: LoanRequest, tx: Transaction) -> LoanReply:
+        seen.append(request.request_id)
+        return LoanReply(request.request_id, float(len(seen)))
+
+    for _ in range(2):  # The second client counts its messages anew.
+        async with Client(mosquitto_server.url, registry, [quote], database=database) as client:
+            for number in (1, 2):
+                await client.request(channel, LoanRequest(number, 1.0, 1), reply=LoanReply, timeout=120)
+            for _ in range(2):
+                known = await client.request(
+                    channel,
+                    LoanRequest(3, 1.0, 1),
+                    reply=LoanReply,
+                    timeout=120,
+                    headers={MESSAGE_ID: "loan-3"},
+                )
+                assert known.interest_rate == 3.0
+    assert seen == [1, 2, 3, 1, 2]

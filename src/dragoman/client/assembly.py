@@ -17,7 +17,7 @@ from dragoman.client.contracts import Contracts
 from dragoman.client.delivery import Delivery
 from dragoman.client.dispatch import Candidate, Dispatcher, Failures
 from dragoman.client.endpoint import Endpoint, subscription_of
-from dragoman.client.invocation import invocation
+from dragoman.client.invocation import call_of, invocation
 from dragoman.client.keyreading import key_reader
 from dragoman.client.lane import Batching, Intake
 from dragoman.client.later import retry_channels, retry_group, when_due
@@ -30,6 +30,7 @@ from dragoman.client.reply import Answers
 from dragoman.client.sequence.assembling import Assembler
 from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.brokered import in_transaction
+from dragoman.client.transactional.receiving import Once
 from dragoman.core.broker import Broker, Subscription
 from dragoman.schema.records import is_record
 
@@ -118,7 +119,10 @@ class Assembly:
         chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
         answers = await self._answers(endpoint, counters)
         own = tuple(guarded(each) for each in (*self.middleware, *endpoint.middleware))
-        invoke = invocation(endpoint, given, self.executor, answers, counters)
+        if endpoint.transaction is None:
+            invoke = invocation(endpoint, given, self.executor, answers)
+        else:
+            invoke = self._once(endpoint, given, answers, counters)
         if endpoint.transactional:
             invoke = in_transaction(invoke, self.broker)
         if not endpoint.batch:
@@ -130,6 +134,15 @@ class Assembly:
             lambda delivery: inner(Batch([delivery])),
         )
         return compose(chain.before(), Runner(together, alone).join)
+
+    def _once(
+        self, endpoint: Endpoint, given: Given, answers: Answers | None, counters: ChannelMetrics
+    ) -> Handler:
+        """An endpoint that is given a transaction."""
+        assert endpoint.transaction is not None
+        call = call_of(endpoint, endpoint.function, given)
+        database, positions = given[endpoint.transaction.name], self.broker.capabilities.replay
+        return Once(call, database, endpoint.identity, answers, counters, self.executor, positions).handler()
 
     async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics) -> Answers | None:
         """How the endpoint answers; ``None`` if it never does."""

@@ -14,11 +14,10 @@ from dragoman.client import markers
 from dragoman.client.batch import Batch
 from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
-from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.reply import Answers
-from dragoman.client.transactional.receiving import TRANSACTION, Once
+from dragoman.client.transactional.receiving import TRANSACTION
 from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
 
@@ -30,11 +29,8 @@ def invocation(
     given: Mapping[str, Any],
     executor: Executor,
     answers: Answers | None,
-    counters: ChannelMetrics,
 ) -> Handler:
     """The innermost handler. ``given`` are the injected arguments, by parameter."""
-    if endpoint.transaction is not None:
-        return _once(endpoint, given, executor, answers, counters)
     call = _call(endpoint, given, executor)
 
     async def invoke(delivery: Delivery) -> Outcome:
@@ -59,20 +55,6 @@ def invocation(
     if inspect.isasyncgenfunction(endpoint.function):
         return _declaring(_streaming(call, answers), answers)
     return _declaring(invoke_and_reply, answers)
-
-
-def _once(
-    endpoint: Endpoint,
-    given: Mapping[str, Any],
-    executor: Executor,
-    answers: Answers | None,
-    counters: ChannelMetrics,
-) -> Handler:
-    """An endpoint that is given a transaction."""
-    assert endpoint.transaction is not None
-    database = given[endpoint.transaction.name]
-    call = _bound(endpoint, endpoint.function, given)
-    return Once(call, database, endpoint.identity, answers, counters, executor).handler()
 
 
 def _streaming(call: Call, answers: Answers) -> Handler:
@@ -121,11 +103,11 @@ def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> C
     function = endpoint.function
     if not inspect.iscoroutinefunction(function) and not inspect.isasyncgenfunction(function):
         function = _threaded(function, executor)
-    return _bound(endpoint, function, given)
+    return call_of(endpoint, function, given)
 
 
-def _bound(endpoint: Endpoint, function: Callable[..., Any], given: Mapping[str, Any]) -> Call:
-    """The function with its arguments from a delivery."""
+def call_of(endpoint: Endpoint, function: Callable[..., Any], given: Mapping[str, Any]) -> Call:
+    """The endpoint's function, or what stands for it, with its arguments from a delivery."""
     by_name = _keyword_only(endpoint.function)
     if not by_name and [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:
         return lambda delivery: function(delivery.value)

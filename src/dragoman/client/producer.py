@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dragoman.client.contracts import Bound, Contracts
-from dragoman.client.headers import EXPIRES_AT, GivenHeaders, headers_of
+from dragoman.client.headers import EXPIRES_AT, MESSAGE_ID, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
@@ -16,7 +17,7 @@ from dragoman.client.sequence.parts import PART, cut
 from dragoman.client.transactional.brokered import GATHERED, gather
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ClientError, EncodeError, Unsupported
-from dragoman.core.message import Headers, Message, Position, with_headers
+from dragoman.core.message import Headers, Message, Position, header, with_headers
 from dragoman.schema.records import is_record
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class Producer(Generic[T]):
         "_in_parts",
         "_key_encoders",
         "_loop",
+        "_nameless",
         "channel",
     )
 
@@ -58,6 +60,8 @@ class Producer(Generic[T]):
         self._broker = broker
         self._contracts = contracts
         self._counters = counters
+        self._nameless = not broker.capabilities.replay
+        """Messages have no position by which they could be told apart, so each gets an id."""
         self._loop = asyncio.get_running_loop()
         self._key_encoders: dict[type, Callable[[Any], bytes | None]] = {
             type(None): plain_key,
@@ -99,13 +103,8 @@ class Producer(Generic[T]):
         self, value: T | None, key: Any, pairs: Headers, partition: int | None = None, delay: float = 0.0
     ) -> Position | None:
         """``publish`` with headers that are known to be well formed, at once, whatever is under way."""
-        if type(key) not in self._key_encoders:
-            await self._learn_key(type(key))
-        raw_key = self._key_encoders[type(key)](key)
-        payload = None if value is None else self._encode(value)
-        positions = await self._broker.publish(
-            (Message(self.channel, payload, raw_key, pairs, partition),), delay
-        )
+        message = await self._message(value, key, pairs, partition)
+        positions = await self._broker.publish((message,), delay)
         self._counters.published += 1
         return positions[0]
 
@@ -114,6 +113,8 @@ class Producer(Generic[T]):
             await self._learn_key(type(key))
         raw_key = self._key_encoders[type(key)](key)
         payload = None if value is None else self._encode(value)
+        if self._nameless:
+            pairs = _named(pairs)
         return Message(self.channel, payload, raw_key, pairs, partition)
 
     async def publish_many(
@@ -140,6 +141,8 @@ class Producer(Generic[T]):
                 Message(channel, encode(value), keys[type(each)](each), pairs, partition)
                 for each, value in keyed
             ]
+        if self._nameless:
+            messages = [each._replace(headers=_named(each.headers)) for each in messages]
         if gather(messages):
             self._counters.published += len(messages)
             return [None] * len(messages)
@@ -193,6 +196,13 @@ class Producer(Generic[T]):
             self._key_encoders[cls] = (await self._contracts.bind(self.channel, cls, key=True)).encode
         else:
             self._key_encoders[cls] = plain_key
+
+
+def _named(pairs: Headers) -> Headers:
+    """With a message id, unless there is one."""
+    if header(pairs, MESSAGE_ID) is not None:
+        return pairs
+    return (*pairs, (MESSAGE_ID, secrets.token_hex(16).encode()))
 
 
 def in_thread(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> R:

@@ -12,10 +12,11 @@ from dragoman.core.errors import MessageError
 _LONGEST = 200
 
 
-def identity_of(delivery: Delivery, place: Correlation | None) -> str:
+def identity_of(delivery: Delivery, place: Correlation | None, by_position: bool) -> str:
     """By the declared place, else by its message id, else by where it stands in the channel.
 
-    The time is part of the last one: a channel that was made anew begins to count anew.
+    That counts only where the broker keeps positions for good. The time is part of it: a channel that was
+    made anew begins to count anew.
     """
     message = delivery.message
     if place is None:
@@ -26,7 +27,7 @@ def identity_of(delivery: Delivery, place: Correlation | None) -> str:
         found = place.in_value(delivery.value)
     if found is not None:
         return _short(f"{message.channel}/{text_of(found)}")
-    if place is not None or message.offset is None:
+    if place is not None or message.offset is None or not by_position:
         raise MessageError(
             "The message cannot be told from others, so it cannot be handled just once.",
             code="message.identity",

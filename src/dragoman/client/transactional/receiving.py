@@ -46,10 +46,12 @@ class Once(NamedTuple):
     answers: Answers | None
     counters: ChannelMetrics
     executor: Executor
+    by_position: bool
+    """Messages that have no id may be told apart by where they stand in their channel."""
 
     def handler(self) -> Handler:
         async def invoke(delivery: Delivery) -> Outcome:
-            identity = identity_of(delivery, self.place)
+            identity = identity_of(delivery, self.place, self.by_position)
             work = partial(contextvars.copy_context().run, self._answer, delivery, identity)
             answer = await asyncio.get_running_loop().run_in_executor(self.executor, work)
             self.counters.repeated += answer.repeated
