@@ -24,6 +24,8 @@ class Plan:
     pause: float = 0.0
     """Seconds that a producer rests between batches."""
     kill_every: float = 1.0
+    most_kills: int | None = None
+    """A busy machine takes longer to start a process than a second: with so many there is an end to it."""
     patience: float = 900.0
     """Seconds after which the run has failed."""
 
@@ -97,7 +99,7 @@ class Conductor:
                 marks.pop(0)
                 self._restart()
                 report.restarts += 1
-            if time.monotonic() >= kill_at and self._producing():
+            if time.monotonic() >= kill_at and self._may_kill():
                 kill_at = time.monotonic() + self._plan.kill_every
                 self._kill_one()
             time.sleep(0.05)
@@ -120,8 +122,11 @@ class Conductor:
                     stdin=subprocess.DEVNULL,
                 )
 
-    def _producing(self) -> bool:
-        return any(confirmed(job.journal) < job.count for job in self._jobs if job.kind == "producer")
+    def _may_kill(self) -> bool:
+        most = self._plan.most_kills
+        return (most is None or self.report.kills < most) and any(
+            confirmed(job.journal) < job.count for job in self._jobs if job.kind == "producer"
+        )
 
     def _kill_one(self) -> None:
         """One that has come so far as to work: a process that never gets there proves nothing."""

@@ -1,4 +1,4 @@
-"""The soak in short: some thousand messages, every broker, processes and server killed meanwhile."""
+"""The soak in short: some hundred messages, every broker, processes and server killed meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.services.server import Server
 from tests.soak.brokers import SCHEMES, SERVERS, embedded, restart
 from tests.soak.conductor import Conductor, Journal, Plan, unordered
 
-SHORT = Plan(messages=1200, batch=10, pause=0.15, kill_every=1.0, patience=300.0)
+SHORT = Plan(messages=800, batch=10, pause=0.1, kill_every=1.0, most_kills=5, patience=300.0)
 
 
 @pytest.fixture

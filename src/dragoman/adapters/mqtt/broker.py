@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NoReturn
 
 from dragoman.adapters.mqtt import channels as declarations
@@ -14,8 +15,8 @@ from dragoman.adapters.mqtt.content import ENVELOPE, PROPERTIES, to_envelope, to
 from dragoman.adapters.mqtt.control import Control
 from dragoman.adapters.mqtt.options import options_of
 from dragoman.adapters.mqtt.receiver import MqttReceiver, Surroundings
-from dragoman.adapters.mqtt.removal import end_sessions
-from dragoman.adapters.mqtt.wire import V5, Connect, Will
+from dragoman.adapters.mqtt.sessions import add_seats, end_sessions
+from dragoman.adapters.mqtt.wire import V5, Connect, Will, text
 from dragoman.core.broker import (
     Acknowledgement,
     Capabilities,
@@ -35,6 +36,7 @@ from dragoman.core.errors import (
 )
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
+from dragoman.core.partitioning import Partitioner
 
 NO_PROPERTIES = b"\0"
 
@@ -42,15 +44,16 @@ NO_PROPERTIES = b"\0"
 class MqttBroker:
     """``mqtt://host:1883``: MQTT 5, or 3.1.1 with ``version=3.1.1``.
 
-    A channel is a topic, declared by a retained message below ``dragoman/channels``. A group is a shared
-    subscription, a session per member; what a member leaves behind is taken over by the others. With sharing
-    failover or exclusive it is a plain subscription, which keeps the order and gets retained messages.
+    A channel is declared by a retained message below ``dragoman/channels``; a partition is a topic. A group
+    has a session for each partition; its members divide them, and take over those of members that leave or
+    die. A channel with the setting ``topic`` stands for a topic of other programs: it has no partitions, and
+    its groups use the server's shared subscriptions, which keep no order.
     """
 
     capabilities = Capabilities(
         durable=True,
         groups=True,
-        ordering=Ordering.NONE,
+        ordering=Ordering.PARTITION,
         acknowledgement=Acknowledgement.CUMULATIVE,
         replay=False,
         new_groups_see_history=False,
@@ -58,7 +61,7 @@ class MqttBroker:
         keys=True,
         delayed_delivery=False,
         delivery_count=False,
-        sharing=frozenset({Sharing.SHARED, Sharing.FAILOVER, Sharing.EXCLUSIVE}),
+        sharing=frozenset(Sharing),
         temporary_groups=True,
     )
 
@@ -74,8 +77,13 @@ class MqttBroker:
         self._sender: Connection | None = None
         self._opening = asyncio.Lock()
         self._channels: dict[str, Declared] = {}
+        self._partitioners: dict[str, Partitioner] = {}
         self._receivers: list[MqttReceiver] = []
         self._place = f"{options.prefix}/channels"
+        # Mosquitto counts retained messages among the changes that make it save, but not messages that it
+        # sends on at once. So a retained one goes behind each batch, and has the batch saved with it.
+        properties = NO_PROPERTIES if options.version == V5 else b""
+        self._mark = Outgoing(text(f"{options.prefix}/saved"), b"1", 1, True, properties)
 
     async def connect(self) -> None:
         if self._control is not None:
@@ -132,25 +140,42 @@ class MqttBroker:
             raise Unsupported("mqtt:// has no delayed delivery.", next="Publish when it is time.")
         places = {name: await self._channel(name) for name in {message.channel for message in messages}}
         sender = await self._sending()
-        await sender.publish(self._outgoing(messages, places))
-        if self._options.confirm == "saved":
-            await sender.round_trip()
+        await self._send(sender, self._outgoing(messages, places))
         return [None] * len(messages)
+
+    async def _send(self, sender: Connection, outgoing: Iterator[Outgoing]) -> None:
+        if self._options.confirm != "saved":
+            await sender.publish(outgoing)
+            return
+        if self._options.qos == 1:
+            await sender.publish(chain(outgoing, (self._mark,)))
+        else:
+            # The server passes these on with the last word about them: the mark comes after it.
+            await sender.publish(outgoing)
+            await sender.publish((self._mark,))
+        await sender.round_trip()
 
     def _outgoing(self, messages: Sequence[Message], places: dict[str, Declared]) -> Iterator[Outgoing]:
         modern, qos = self._options.version == V5, self._options.qos
         for message in messages:
             place = places[message.channel]
-            if message.partition is not None or place.has_wildcards:
+            if place.has_wildcards:
                 _refuse(message, place)
+            topic = place.raw_topics[self._partition(message, len(place.raw_topics))]
             if place.content == ENVELOPE:
                 extra = NO_PROPERTIES if modern else b""
-                yield Outgoing(place.raw_topic, to_envelope(message), qos, place.retain, extra)
+                yield Outgoing(topic, to_envelope(message), qos, place.retain, extra)
             elif modern:
                 extra = to_properties(message, place.expiry)
-                yield Outgoing(place.raw_topic, message.payload or b"", qos, place.retain, extra)
+                yield Outgoing(topic, message.payload or b"", qos, place.retain, extra)
             else:
-                yield Outgoing(place.raw_topic, _bare(message), qos, place.retain, b"")
+                yield Outgoing(topic, _bare(message), qos, place.retain, b"")
+
+    def _partition(self, message: Message, partitions: int) -> int:
+        partitioner = self._partitioners.get(message.channel)
+        if partitioner is None:
+            partitioner = self._partitioners[message.channel] = Partitioner(message.channel)
+        return partitioner.choose(message, partitions)
 
     async def _sending(self) -> Connection:
         """The connection for publishing, opened anew after a loss."""
@@ -167,6 +192,9 @@ class MqttBroker:
         check_subscription(subscription, self.capabilities, "mqtt")
         refuse_options(subscription)
         channels = {name: await self._channel(name) for name in subscription.channels}
+        for name, declared in channels.items():
+            if declared.foreign and subscription.sharing is Sharing.KEY_SHARED:
+                raise Unsupported("Topics of other programs have no keys.", next="Use shared.", channel=name)
         receiver = MqttReceiver(Surroundings(self._options, self._station, channels), subscription)
         self._receivers = [one for one in self._receivers if not one.closed]
         self._receivers.append(receiver)
@@ -213,6 +241,9 @@ class MqttBroker:
                 next="Messages of both kinds would be under way. Create another channel.",
                 channel=channel.name,
             )
+        for number in range(old.channel.partitions, channel.partitions):
+            # Before anybody publishes there: what no session is subscribed to is lost.
+            await add_seats(self._options, self._station, declared, number)
         await self._declare(declared)
 
     async def delete(self, channel: str) -> None:
@@ -222,7 +253,8 @@ class MqttBroker:
         await self._station.put(f"{self._place}/{level(channel)}", b"")
         self._channels.pop(channel, None)
         if declared.retain and not declared.has_wildcards:
-            await self._station.put(declared.topic, b"")
+            for topic in declared.raw_topics:
+                await self._station.put(topic[2:].decode(), b"")
         await end_sessions(self._options, self._station, channel)
 
     async def channels(self) -> Sequence[str]:
@@ -254,13 +286,11 @@ def _bare(message: Message) -> bytes:
 
 
 def _refuse(message: Message, place: Declared) -> NoReturn:
-    if place.has_wildcards:
-        raise ConfigurationError(
-            f"One cannot publish to the topic {place.topic!r}.",
-            next="Its channel is for receiving. Declare one with the exact topic.",
-            channel=message.channel,
-        )
-    raise Unsupported("mqtt:// has no partitions to choose.", next="Leave it out.", channel=message.channel)
+    raise ConfigurationError(
+        f"One cannot publish to the topic {place.topic!r}.",
+        next="Its channel is for receiving. Declare one with the exact topic.",
+        channel=message.channel,
+    )
 
 
 def _unasked(_: object) -> None:

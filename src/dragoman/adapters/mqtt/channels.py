@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 
 from dragoman.adapters.mqtt.content import ENVELOPE, PROPERTIES
 from dragoman.adapters.mqtt.wire import Property, properties, text
+from dragoman.core.broker import Sharing
 from dragoman.core.channel import Channel
 from dragoman.core.errors import ConfigurationError, DragomanError
 
@@ -26,16 +27,38 @@ def name_of(level: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Filters:
+    """``unwanted`` are from times when the group shared in another way."""
+
+    wanted: tuple[str, ...]
+    unwanted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Declared:
     """A channel with all that publishing and receiving need to know."""
 
     channel: Channel
     topic: str
-    raw_topic: bytes
+    foreign: bool
+    """The topic is other programs' choice, so it has no partitions: members share it as the server likes."""
+    raw_topics: tuple[bytes, ...]
+    """By partition, as they go over the wire."""
     content: str
     retain: bool
     expiry: bytes
     """The retention as an encoded property: the server drops what waits longer."""
+
+    def filters(self, group: str, number: int, sharing: Sharing) -> Filters:
+        """What the session for a seat is subscribed to, and what it must not be."""
+        if not self.foreign:
+            own = f"{self.topic}/{number}"
+            return Filters((own, self.topic) if number == 0 else (own,), ())
+        shared = f"$share/{level(group)}/{self.topic}"
+        if sharing is Sharing.SHARED:
+            return Filters((shared,), (self.topic,))
+        # One seat is enough for a group that does not share; what others were given is still handled.
+        return Filters((self.topic,) if number == 0 else (), (shared,))
 
     @property
     def has_wildcards(self) -> bool:
@@ -61,7 +84,10 @@ def declare(channel: Channel, default_content: str) -> Declared:
     seconds = None if channel.retention is None else max(1, min(int(channel.retention), 0xFFFFFFFF))
     expiry = b"" if seconds is None else properties({Property.MESSAGE_EXPIRY: seconds})[1:]
     kept = Channel(channel.name, channel.partitions, channel.retention, {**settings, "content": content})
-    return Declared(kept, topic, text(topic), content, retain, expiry)
+    foreign = "topic" in settings
+    numbers = range(1 if foreign else channel.partitions)
+    topics = tuple(text(topic if foreign else f"{topic}/{number}") for number in numbers)
+    return Declared(kept, topic, foreign, topics, content, retain, expiry)
 
 
 def _choice(channel: Channel, name: str, choices: tuple[str, ...], default: str) -> str:

@@ -27,8 +27,8 @@ class Options:
     qos: int = 1
     """1 or 2. Both are acknowledged after handling, and both deliver at least once."""
     confirm: str = "saved"
-    """``saved``: ``publish`` also waits for one more answer of the server. Mosquitto gives it only after it
-    has saved its database, if it saves on every change. ``received``: the server's word is enough."""
+    """``saved``: ``publish`` also has mosquitto save its database, if that saves on every change, and waits
+    for it. ``received``: the server's word is enough, though it may have the message in memory only."""
     session_expiry: int = 7 * 24 * 3600
     """Seconds that the server keeps the messages of a group none of whose members are there (MQTT 5)."""
     receive_maximum: int = 1000

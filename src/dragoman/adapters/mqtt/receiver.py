@@ -6,23 +6,25 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from dragoman.adapters.mqtt.channels import Declared, level
+from dragoman.adapters.mqtt.channels import Declared
 from dragoman.adapters.mqtt.content import ENVELOPE, from_envelope, from_properties
-from dragoman.adapters.mqtt.control import Control
+from dragoman.adapters.mqtt.control import Control, Tell
 from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.seats import BEAT, TEMPORARY, Seats, Table
-from dragoman.adapters.mqtt.session import Filters, Session
+from dragoman.adapters.mqtt.session import Session
 from dragoman.adapters.mqtt.wire import Incoming, Will
-from dragoman.core.broker import Sharing, Subscription, revoked
+from dragoman.core.broker import Subscription, revoked
 from dragoman.core.errors import BrokerError, BrokerUnavailable, DecodeError, DragomanError
 from dragoman.core.message import Message, with_headers
 
 TOPIC = "mqtt-topic"
 """The header with the topic a message was published to, on channels whose topic has wildcards."""
+IDLE = 20.0
+"""A member that is not used for so many seconds leaves its seats to the others until it is used again."""
 ROUND = 1.0
 """Seconds until the seats are looked at again, if nothing happens before."""
 
@@ -39,7 +41,7 @@ class Surroundings:
 
 
 class MqttReceiver:
-    """Implements ``dragoman.core.broker.Receiver``. A message's partition is the seat it came by."""
+    """Implements ``dragoman.core.broker.Receiver``. A message's partition is the seat by which it came."""
 
     def __init__(self, around: Surroundings, subscription: Subscription) -> None:
         self.closed = False
@@ -48,7 +50,6 @@ class MqttReceiver:
         self._control = around.control
         self._channels = around.channels
         self._subscription = subscription
-        self._beats = f"{around.options.prefix}/beats/{level(subscription.group)}"
         self._seats: dict[str, Seats] = {}
         self._sessions: dict[Place, Session] = {}
         self._turns: list[Session] = []
@@ -57,33 +58,33 @@ class MqttReceiver:
         self._stirred = asyncio.Event()
         self._care: asyncio.Task[None] | None = None
         self._trouble: DragomanError | None = None
+        self._used = time.monotonic()
+        self._receiving = False
 
     async def open(self) -> None:
-        for channel in self._subscription.channels:
+        for channel, declared in self._channels.items():
             table = Table(self._options.prefix, self._subscription.group, channel)
-            self._seats[channel] = seats = Seats(self._control, table, self._subscription, self.member)
-            await self._control.watch(f"{table.topic}/+", self, self._teller(seats), seats.forget)
-        await self._control.watch(self._beats, self, self._heard)
+            seats = Seats(self._control, table, self._subscription, self.member, declared.channel.partitions)
+            self._seats[channel] = seats
+            await self._control.watch(f"{table.topic}/+", self, self._stirring(seats.told), seats.forget)
+            await self._control.watch(table.beats, self, self._stirring(seats.heard))
         await self._control.sync()
-        chosen = {channel: seats.choose() for channel, seats in self._seats.items()}
-        for channel, number in chosen.items():
-            if number is not None:
-                await self._sit_down(channel, number)
+        for seats in self._seats.values():
+            seats.check_company()
+        for channel, seats in self._seats.items():
+            await seats.beat()
+            await self._look_after(channel, seats)
         self._care = asyncio.create_task(self._take_care())
 
-    def _teller(self, seats: Seats) -> Callable[[str, bytes], None]:
-        def tell(topic: str, payload: bytes) -> None:
-            seats.told(topic, payload)
+    def _stirring(self, tell: Tell) -> Tell:
+        def stir(topic: str, payload: bytes) -> None:
+            tell(topic, payload)
             self._stirred.set()
 
-        return tell
+        return stir
 
-    def _heard(self, topic: str, payload: bytes) -> None:
-        for seats in self._seats.values():
-            seats.alive(payload.decode(errors="replace"))
-
-    async def _sit_down(self, channel: str, number: int) -> None:
-        """Not if somebody else claims the seat at the same time: then there is another one, by and by."""
+    async def _sit_down(self, channel: str, number: int) -> bool:
+        """``False`` if somebody else claims the seat at the same time."""
         seats = self._seats[channel]
         session = self._session(channel, number, seats)
         # Written down first: who closes us meanwhile has to free the seat and end the session.
@@ -91,7 +92,7 @@ class MqttReceiver:
         try:
             if not await seats.claim(number):
                 del self._sessions[channel, number]
-                return
+                return False
             await session.open()
         except DragomanError:
             del self._sessions[channel, number]
@@ -99,6 +100,7 @@ class MqttReceiver:
         self._turns = list(self._sessions.values())
         # The will of who sat there before may have been published when we took over.
         await seats.sit(number)
+        return True
 
     def _session(self, channel: str, number: int, seats: Seats) -> Session:
         table, durable = seats.table, self._subscription.durable
@@ -113,21 +115,13 @@ class MqttReceiver:
             self._options,
             table.client(number),
             self._options.session_expiry if durable else TEMPORARY,
-            self._filters(channel, number),
+            self._channels[channel].filters(self._subscription.group, number, self._subscription.sharing),
             will,
             lambda incoming: self._message(channel, number, incoming),
             self._news.set,
             lambda: not seats.is_anothers(number),
             self._offsets,
         )
-
-    def _filters(self, channel: str, number: int) -> Filters:
-        """One seat is enough for a group that does not share; what others were given is still handled."""
-        topic = self._channels[channel].topic
-        shared = f"$share/{level(self._subscription.group)}/{topic}"
-        if self._subscription.sharing is Sharing.SHARED:
-            return Filters(shared, (topic,))
-        return Filters(topic, (shared,)) if number == 0 else Filters(None, (topic, shared))
 
     def _message(self, channel: str, number: int, incoming: Incoming) -> Message:
         declared = self._channels[channel]
@@ -150,11 +144,15 @@ class MqttReceiver:
         beat_at = 0.0
         while True:
             try:
-                if time.monotonic() >= beat_at:
-                    beat_at = time.monotonic() + BEAT
-                    await self._control.tell(self._beats, self.member.encode())
-                for channel, seats in list(self._seats.items()):
-                    await self._look_after(channel, seats)
+                if time.monotonic() - self._used > IDLE and not self._receiving:
+                    await self._rest()
+                else:
+                    if time.monotonic() >= beat_at:
+                        beat_at = time.monotonic() + BEAT
+                        for seats in self._seats.values():
+                            await seats.beat()
+                    for channel, seats in self._seats.items():
+                        await self._look_after(channel, seats)
                 self._trouble = None
             except DragomanError as error:
                 self._trouble = error
@@ -164,36 +162,51 @@ class MqttReceiver:
                 async with asyncio.timeout(ROUND):
                     await self._stirred.wait()
 
+    async def _rest(self) -> None:
+        """Nobody asks for what we have: others may."""
+        for place in list(self._sessions):
+            await self._get_up(self._seats[place[0]], place)
+
     async def _look_after(self, channel: str, seats: Seats) -> None:
         for place, session in list(self._sessions.items()):
             if place[0] == channel and session.over:
-                del self._sessions[place]
-                self._turns = list(self._sessions.values())
-                await session.close()
+                await self._drop(place)
             elif place[0] == channel and place[1] in seats.known and not seats.is_ours(place[1]):
-                await self._settle(seats, place, session)
-        for number in seats.ours():
-            if (channel, number) not in self._sessions:
-                await self._sit_down(channel, number)
-        if self._subscription.sharing is Sharing.SHARED and not any(
-            place[0] == channel for place in self._sessions
-        ):
-            chosen = seats.choose()
-            if chosen is not None:
-                await self._sit_down(channel, chosen)
+                await self._settle(seats, place)
+        if seats.is_in_the_way():
+            for place in [each for each in self._sessions if each[0] == channel]:
+                await self._get_up(seats, place)
+        while wanted := [each for each in seats.ours() if (channel, each) not in self._sessions]:
+            if not all([await self._sit_down(channel, number) for number in wanted]):
+                # Others want the same: their signs of life will tell how many we are.
+                return
 
-    async def _settle(self, seats: Seats, place: Place, session: Session) -> None:
+    async def _settle(self, seats: Seats, place: Place) -> None:
         """The table does not name us on a seat where we sit."""
         if seats.known[place[1]].member is None:
             await seats.sit(place[1])
             return
-        del self._sessions[place]
+        await self._drop(place)
+
+    async def _get_up(self, seats: Seats, place: Place) -> None:
+        await self._drop(place)
+        await seats.leave(place[1], remove=False)
+
+    async def _drop(self, place: Place) -> None:
+        session = self._sessions.pop(place)
         self._turns = list(self._sessions.values())
         await session.close()
 
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         await asyncio.sleep(0)
-        deadline = time.monotonic() + timeout
+        self._receiving = True
+        try:
+            return await self._receive(limit, time.monotonic() + timeout)
+        finally:
+            self._receiving = False
+            self._used = time.monotonic()
+
+    async def _receive(self, limit: int, deadline: float) -> Sequence[Message]:
         while True:
             if self.closed:
                 raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
@@ -228,6 +241,7 @@ class MqttReceiver:
                 raise trouble
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
+        self._used = time.monotonic()
         late = None
         for message in messages:
             session = self._sessions.get((message.channel, message.partition or 0))
@@ -258,7 +272,8 @@ class MqttReceiver:
         return session is None or session.lost(message.offset or 0)
 
     async def extend(self) -> None:
-        """What is in flight stays ours as long as the connection lives, and that takes care of itself."""
+        """What is in flight stays ours as long as the connection lives, and somebody cares."""
+        self._used = time.monotonic()
 
     async def close(self) -> None:
         if self.closed:
@@ -276,6 +291,8 @@ class MqttReceiver:
                 with contextlib.suppress(BrokerError):
                     await seats.leave(number, remove=last)
         for seats in self._seats.values():
+            with contextlib.suppress(BrokerError):
+                await seats.say_goodbye()
             await self._control.unwatch(f"{seats.table.topic}/+", self)
-        await self._control.unwatch(self._beats, self)
+            await self._control.unwatch(seats.table.beats, self)
         self._news.set()

@@ -1,8 +1,8 @@
-"""The seats of a group at a channel: each is a session that the server keeps, and one member sits on it.
+"""The seats of a group at a channel, one to a partition: each is a session that the server keeps.
 
-A server gives every session of a shared subscription its part of the messages, whether somebody is there or
-not. So all seats have to be taken, always: the seats of members that left or died are taken by the others.
-Who sits where stands in retained messages; a member's last will frees its seat.
+The server puts messages into every session, whether somebody is there or not. So all seats have to be taken,
+always: those of members that left or died are taken by the others, and who comes anew gets some of theirs.
+Who sits where stands in retained messages. A member's last will frees its seats.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dragoman.adapters.mqtt.channels import level
 from dragoman.adapters.mqtt.control import Control
 from dragoman.core.broker import Sharing, Subscription
-from dragoman.core.partitioning import check_company, check_durability
+from dragoman.core.partitioning import check_company, check_durability, fair_shares
 
 BEAT = 2.0
 """Seconds between two signs of life of a member."""
@@ -60,20 +60,28 @@ class Table:
     def seat(self, number: int) -> str:
         return f"{self.topic}/{number}"
 
+    @property
+    def beats(self) -> str:
+        """Where members give signs of life."""
+        return f"{self.prefix}/beats/{level(self.group)}/{level(self.channel)}"
+
     def client(self, number: int) -> str:
         """Of the session: the same for whoever sits there."""
         return f"{self.prefix}/{level(self.group)}/{level(self.channel)}/{number}"
 
 
 class Seats:
-    """What one member knows of the seats at one channel."""
+    """What one member knows of the seats at one channel, and which of them it should have."""
 
-    def __init__(self, control: Control, table: Table, subscription: Subscription, member: str) -> None:
+    def __init__(
+        self, control: Control, table: Table, subscription: Subscription, member: str, partitions: int
+    ) -> None:
         self.table = table
         self.known: dict[int, Seat] = {}
         self._control = control
         self._subscription = subscription
         self._member = member
+        self._partitions = partitions
         self._heard: dict[str, float] = {}
 
     def forget(self) -> None:
@@ -83,7 +91,7 @@ class Seats:
 
     def told(self, topic: str, payload: bytes) -> None:
         number = topic.rpartition("/")[2]
-        if not number.isdigit():
+        if not number.isdecimal():
             return
         if not payload:
             self.known.pop(int(number), None)
@@ -97,50 +105,62 @@ class Seats:
             return
         self.known[int(number)] = seat
         if seat.member is not None:
-            self.alive(seat.member)
+            self._heard[seat.member] = time.monotonic()
+        elif seat.before is not None:
+            self._heard.pop(seat.before, None)
 
-    def alive(self, member: str) -> None:
-        self._heard[member] = time.monotonic()
-
-    def is_alive(self, member: str) -> bool:
-        return time.monotonic() - self._heard.get(member, 0.0) < SILENCE
+    def heard(self, topic: str, payload: bytes) -> None:
+        """A sign of life, or with a minus before it a goodbye."""
+        member = payload.decode(errors="replace")
+        if member.startswith("-"):
+            self._heard.pop(member[1:], None)
+        else:
+            self._heard[member] = time.monotonic()
 
     def members(self) -> list[str]:
         """Those who are there, ourselves always."""
-        sitting = {seat.member for seat in self.known.values() if seat.member is not None}
-        return sorted({self._member, *(member for member in sitting if self.is_alive(member))})
+        now = time.monotonic()
+        return sorted({self._member, *(each for each, at in self._heard.items() if now - at < SILENCE)})
 
-    def free(self) -> list[int]:
-        return sorted(
-            number
-            for number, seat in self.known.items()
-            if seat.member is None or (seat.member != self._member and not self.is_alive(seat.member))
-        )
+    def taken(self) -> dict[str, list[int]]:
+        """The seats of those who are there."""
+        found: dict[str, list[int]] = {member: [] for member in self.members()}
+        for number, seat in sorted(self.known.items()):
+            if seat.member in found:
+                found[seat.member].append(number)
+        return found
 
     def ours(self) -> list[int]:
-        """Seats that are for us: written down as ours, or free and for us to take."""
-        members, mine = self.members(), [number for number in self.known if self.is_ours(number)]
-        if self._subscription.sharing is not Sharing.SHARED:
-            return mine + self.free()
-        return mine + [number for number in self.free() if members[number % len(members)] == self._member]
+        """Seats that we have, or should sit down on: free ones, and those of which another has too many."""
+        taken = self.taken()
+        total = max(self._partitions, max(self.known, default=-1) + 1)
+        free = sorted(set(range(total)) - {number for some in taken.values() for number in some})
+        mine = taken[self._member]
+        if self._subscription.sharing in (Sharing.EXCLUSIVE, Sharing.FAILOVER):
+            # Who has the first seat has them all.
+            return [*mine, *free] if 0 in mine else [0] if 0 in free else []
+        shares = fair_shares(self.table.channel, total, list(taken))
+        room = shares[self._member] - len(mine)
+        if room <= 0:
+            return mine
+        turn = list(taken).index(self._member)
+        crowded = [number for member, some in taken.items() for number in some[max(0, shares[member]) :]]
+        return [*mine, *[*free[turn:], *free[:turn], *crowded][:room]]
 
-    def choose(self) -> int | None:
-        """Where a new member sits down; ``None``: it waits until the one who sits there goes."""
-        sitting = [seat for number, seat in self.known.items() if number not in self.free()]
-        check_company(self._subscription, [(seat.sharing, (self.table.channel,)) for seat in sitting])
-        for seat in sitting:
-            check_durability(self._subscription, seat.durable)
-        if self._subscription.sharing is not Sharing.SHARED:
-            return None if sitting else 0
-        if free := self.free():
-            return free[0]
-        taken: dict[str | None, list[int]] = {}
-        for number, seat in self.known.items():
-            taken.setdefault(seat.member, []).append(number)
-        crowded = [numbers for numbers in taken.values() if len(numbers) > 1]
-        if crowded:
-            return max(sorted(crowded, key=len)[-1])
-        return max(self.known, default=-1) + 1
+    def is_in_the_way(self) -> bool:
+        """Of a group that does not share, another one has the first seat."""
+        single = self._subscription.sharing in (Sharing.EXCLUSIVE, Sharing.FAILOVER)
+        taken = self.taken()
+        return single and bool(taken[self._member]) and not self.is_ours(0) and self.is_anothers(0)
+
+    def check_company(self) -> None:
+        """Raises ``GroupTaken`` or ``ConfigurationError`` if those who are there do not want us."""
+        for member, numbers in self.taken().items():
+            if member == self._member:
+                continue
+            for seat in (self.known[number] for number in numbers):
+                check_company(self._subscription, [(seat.sharing, (self.table.channel,))])
+                check_durability(self._subscription, seat.durable)
 
     async def claim(self, number: int) -> bool:
         """Say that we sit there; whether that is so. Of two that claim at once the later one has it."""
@@ -159,6 +179,12 @@ class Seats:
     async def sit(self, number: int) -> None:
         seat = Seat(self._member, self._subscription.sharing, self._subscription.durable)
         await self._control.put(self.table.seat(number), seat.written())
+
+    async def beat(self) -> None:
+        await self._control.tell(self.table.beats, self._member.encode())
+
+    async def say_goodbye(self) -> None:
+        await self._control.tell(self.table.beats, b"-" + self._member.encode())
 
     def left(self) -> Seat:
         """What is written when we have gone, by us or as our will."""

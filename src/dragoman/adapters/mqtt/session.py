@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from dragoman.adapters.mqtt.channels import Filters
 from dragoman.adapters.mqtt.connection import Connection, open_connection
 from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.wire import V5, Connect, Incoming, Will
@@ -24,14 +25,6 @@ class Held:
     offset: int
     packet: int
     qos: int
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What the session is subscribed to, and what it must not be, from times when its group was another."""
-
-    wanted: str | None
-    unwanted: tuple[str, ...]
 
 
 class Session:
@@ -110,8 +103,8 @@ class Session:
             if connection.resumed:
                 for filter in self._filters.unwanted:
                     await connection.unsubscribe(filter)
-            if self._filters.wanted is not None:
-                await connection.subscribe(self._filters.wanted, options.qos, only_new=True)
+            for filter in self._filters.wanted:
+                await connection.subscribe(filter, options.qos, only_new=True)
         except DragomanError:
             connection.abort()
             raise

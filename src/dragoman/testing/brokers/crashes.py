@@ -97,8 +97,11 @@ class CrashTests:
                 try:
                     batch = await receiver.receive(20, 1.0)
                     seen.update(message.payload for message in batch)
-                    await rig.acknowledge(receiver, batch)
+                    with contextlib.suppress(Revoked):
+                        await rig.acknowledge(receiver, batch)
                 except BrokerError:
+                    with contextlib.suppress(BrokerError):
+                        await receiver.close()
                     receiver = await self._again(rig, channel)
                 if restarts and len(seen) >= restarts[0]:
                     restarts.pop(0)
