@@ -15,6 +15,9 @@ from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message
 
 AHEAD = 5000
+"""Messages that the server may send before it is asked for more."""
+PORTION = 1000
+"""Nobody is woken for fewer, unless they are the last."""
 
 
 class Session:
@@ -28,7 +31,8 @@ class Session:
         self._buffer: deque[Message] = deque()
         self._seen = -1
         self._next = -1
-        self._tag = 0
+        self._tag = self._credited = 0
+        self._last = 0
         self._pipe: Pipe | None = None
         self._more = asyncio.Event()
         self._ended = False
@@ -59,7 +63,8 @@ class Session:
         message = message_of(self._channel, self._partition, properties, body)
         if message is not None:
             self._buffer.append(message)
-        self._more.set()
+        if len(self._buffer) >= PORTION or self._seen >= self._last:
+            self._more.set()
 
     async def take(self, end: int, most: int, most_bytes: int) -> list[Message]:
         """Messages before ``end``, which must be there: some, unless all are gone or none."""
@@ -76,20 +81,22 @@ class Session:
             if not self._buffer:
                 if self._seen >= end - 1:
                     break
-                await self._wait()
+                await self._wait(end)
         self._next = (found[-1].offset or 0) + 1 if found else end
         return found
 
-    async def _wait(self) -> None:
+    async def _wait(self, end: int) -> None:
         pipe = self._pipe
         if pipe is None or self._ended:
             raise BrokerUnavailable(
                 "The connection or the stream was lost while reading.", next="Read again."
             )
         self._more.clear()
+        self._last = end - 1
         with translated(channel=self._channel):
             async with asyncio.timeout(self._link.options.timeout):
-                if self._tag:
+                if self._tag - self._credited >= PORTION:
+                    self._credited = self._tag
                     await pipe.basic_ack(self._tag, multiple=True, wait=False)
                 await self._more.wait()
 
