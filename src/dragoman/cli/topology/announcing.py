@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +24,7 @@ from dragoman.cli.topology.options import (
     required,
     signer_of,
     topology_of,
+    until_ended,
 )
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.manager import Topology
@@ -57,20 +60,19 @@ def announce(
 
 
 async def _hold(topology: Topology, endpoint: Endpoint, seconds: float | None, as_json: bool) -> None:
+    ended = until_ended()
     for each in topology.discoveries:
         each.announce(endpoint)
     if as_json:
         emit_json(endpoint.properties())
     else:
         say(f"Announced {endpoint.key}")
-    try:
+    sys.stdout.flush()
+    with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await asyncio.Event().wait()
-    except TimeoutError:
-        return
-    finally:
-        for each in topology.discoveries:
-            await each.withdraw(endpoint)
+            await ended.wait()
+    for each in topology.discoveries:
+        await each.withdraw(endpoint)
 
 
 def key(

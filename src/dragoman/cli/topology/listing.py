@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Annotated
 
 import typer
 
 from dragoman.cli.output import Json, emit_json, emit_table, run, say
-from dragoman.cli.topology.options import Discoveries, Patience, required, topology_of
+from dragoman.cli.topology.options import Discoveries, Patience, required, topology_of, until_ended
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.opening import open_discovery
 from dragoman.topology.topic import Role
@@ -54,14 +55,15 @@ def watch(
 
 async def _watch(urls: list[str], printer: Printer, seconds: float | None) -> None:
     opened = [open_discovery(url) for url in urls]
+    ended = asyncio.create_task(until_ended().wait())
+    done = asyncio.create_task(printer.done.wait())
     for each in opened:
         await each.start("", printer.watcher(each))
     try:
-        async with asyncio.timeout(seconds):
-            await printer.done.wait()
-    except TimeoutError:
-        return
+        await asyncio.wait((ended, done), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        ended.cancel()
+        done.cancel()
         for each in opened:
             await each.close()
 
@@ -101,6 +103,8 @@ class Printer:
             emit_json({"change": change, "endpoint": endpoint.properties()})
         else:
             say(f"{change:8} {endpoint.role:10} {endpoint.topic.key} by {endpoint.admin}, {endpoint.id}")
+        # Whoever reads this through a pipe wants it now.
+        sys.stdout.flush()
         if self._left is not None:
             self._left -= 1
             if self._left <= 0:

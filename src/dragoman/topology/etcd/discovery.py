@@ -163,7 +163,7 @@ class EtcdDiscovery:
 
     async def put(self, entry: Entry) -> None:
         self.keeper.revision = max(self.keeper.revision, entry.revision)
-        if entry.key in self._own or f"/{self._framework}" in entry.key:
+        if self._framework and entry.key.rpartition("/")[2].startswith(self._framework):
             return
         try:
             properties = _parsed(entry)
