@@ -50,6 +50,7 @@ async def test_a_repetition_gets_the_stored_answer_and_is_not_forwarded_again() 
     async with running() as gateway:
         asked = ask()
         first = await drop(gateway, asked)
+        assert await drop(gateway, asked) == first
         await gateway.drop_off.close()
         later = changed(asked, "client", authorization=token("ann", jti="newer"))
         later = changed(later, "originator", original_token="")

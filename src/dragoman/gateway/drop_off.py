@@ -22,13 +22,14 @@ from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import from_json
 from dragoman.gateway.forwarding import Forward
 from dragoman.gateway.options import GatewayOptions
-from dragoman.gateway.policy import Lifetimes, Rule
+from dragoman.gateway.policy import Lifetimes
 from dragoman.gateway.quota import Quota
 from dragoman.gateway.rates import RateLimit
 from dragoman.gateway.security.credentials import Credentials, refusal
 from dragoman.gateway.security.level import BASIC, Level
 from dragoman.gateway.security.principal import Principal
-from dragoman.gateway.security.seal import Pass, Seal, Stamp, same
+from dragoman.gateway.security.seal import same
+from dragoman.gateway.stamping import Admission, Stamper
 from dragoman.gateway.store.port import Store, Ticket
 
 log = logging.getLogger("dragoman.gateway")
@@ -69,13 +70,11 @@ class DropOff:
         self._forward = forward
         self._audit = audit
         self._clock = clock
-        self._stamps = Seal(options.secret, *options.older_secrets, purpose="stamp")
-        inside = options.inside_secret
-        self._passes = None if inside is None else Seal(inside, purpose="pass")
+        self._stamped = Stamper(options)
         self._by_peer = RateLimit(options.peer_rate, clock)
         self._by_owner = RateLimit(options.owner_rate, clock)
         self._quota = Quota(store, options.waiting_quota, clock)
-        self._settling: set[asyncio.Future[None]] = set()
+        self._settling: dict[str, tuple[asyncio.Future[None], Receipt]] = {}
 
     async def accept(self, text: bytes, *, peer: str = "") -> Receipt:
         """Forward the request in this JSON. Raises ``InvalidEnvelope``, ``Refused`` and ``NotNow``."""
@@ -96,33 +95,34 @@ class DropOff:
     async def close(self) -> None:
         """Wait until all that was forwarded is noted as such."""
         if self._settling:
-            await asyncio.wait(self._settling)
+            await asyncio.wait([noting for noting, _ in self._settling.values()])
 
     async def _accept(self, envelope: Envelope) -> tuple[Receipt, bool]:
         now = self._clock()
         _check_request(envelope)
         check_names(envelope, self._options.limits)
-        principal, rule, level = await self._admit(envelope)
+        admission = await self._admit(envelope)
+        principal = admission.principal
         remembered = self._check_time(envelope, principal, now)
-        lifetimes = self._options.policy.lifetimes(rule, envelope.originator.message_ttl)
+        lifetimes = self._options.policy.lifetimes(admission.rule, envelope.originator.message_ttl)
         await self._quota.check(principal.owner)
         ticket = _ticket(envelope, principal, now, remembered)
         claim = await self._store.claim(ticket, stale=now - _GIVEN_UP)
         if not claim.mine:
             return self._repeated(ticket, claim.digest, claim.outcome), False
-        receipt = self._receipt(envelope, level, lifetimes, now)
-        stamped = self._stamped(envelope, principal, rule, level, lifetimes, now)
         try:
+            stamped = self._stamped(envelope, admission, lifetimes, now)
             # This is the first time that it is forwarded.
             await self._forward(stamped, ticket.key, lifetimes.hops - 1, now + lifetimes.expires_in)
-        except GatewayError:
+        except Exception:
             await self._give_back(ticket.key)
             raise
-        self._settle(ticket.key, _encode(receipt).decode())
+        receipt = self._receipt(envelope, admission.level, lifetimes, now)
+        self._settle(ticket.key, receipt)
         return receipt, True
 
-    async def _admit(self, envelope: Envelope) -> tuple[Principal, Rule, Level]:
-        """Who asks, by which rule, at which level. All refusals are the same refusal."""
+    async def _admit(self, envelope: Envelope) -> Admission:
+        """All refusals are the same refusal."""
         principal = await self._credentials.identify(envelope.client.authorization)
         if principal.known:
             self._by_owner.spend(principal.owner)
@@ -140,7 +140,7 @@ class DropOff:
         level = self._options.levels.highest(asked, self._options.levels.require(rule.level))
         if level is not BASIC and not principal.known:
             raise refusal()
-        return principal, rule, level
+        return Admission(principal, rule, level)
 
     def _check_time(self, envelope: Envelope, principal: Principal, now: float) -> float:
         """Until when the request must be remembered, so that it cannot be sent again after that."""
@@ -168,6 +168,8 @@ class DropOff:
                 code="gateway.envelope.conflict",
                 next="Use a new requestId for each request.",
             )
+        if ticket.key in self._settling:
+            return self._settling[ticket.key][1]
         if not outcome:
             raise NotNow("This request is being accepted.", code="gateway.in-progress", next="Ask again.")
         return _read_receipt(outcome)
@@ -183,57 +185,15 @@ class DropOff:
             retain_seconds=lifetimes.retain,
         )
 
-    def _stamped(
-        self,
-        envelope: Envelope,
-        principal: Principal,
-        rule: Rule,
-        level: Level,
-        lifetimes: Lifetimes,
-        now: float,
-    ) -> Envelope:
-        """The envelope as it goes inside: our words instead of the client's tokens."""
-        client, destination = envelope.client, envelope.destination
-        stamp = Stamp(
-            owner=principal.owner,
-            client=client.client_id,
-            request=client.request_id,
-            source=envelope.originator.source_endpoint,
-            resource=destination.resource,
-            entity=destination.entity or "",
-            level=level.name,
-            token=self._stamps.fingerprint(client.authorization),
-            retain=lifetimes.retain,
-            collect=rule.collect.value,
-            lease=rule.lease,
-            hops=lifetimes.hops,
-            expires=now + lifetimes.expires_in,
-        )
-        pass_text = ""
-        if self._passes is not None:
-            pass_text = self._passes.sign(
-                Pass(
-                    audience=destination.resource,
-                    subject=client.source_endpoint,
-                    owner=principal.owner,
-                    expires=stamp.expires,
-                )
-            )
-        return msgspec.structs.replace(
-            envelope,
-            client=msgspec.structs.replace(client, authorization=pass_text),
-            originator=msgspec.structs.replace(envelope.originator, original_token=self._stamps.sign(stamp)),
-        )
-
-    def _settle(self, key: str, outcome: str) -> None:
+    def _settle(self, key: str, receipt: Receipt) -> None:
         """In the background: should we die before it is noted, a repetition forwards it once more."""
-        noting = self._store.settle(key, outcome)
-        self._settling.add(noting)
-        noting.add_done_callback(self._noted)
+        noting = self._store.settle(key, _encode(receipt).decode())
+        self._settling[key] = (noting, receipt)
+        noting.add_done_callback(lambda noted: self._noted(key, noted))
 
-    def _noted(self, noting: asyncio.Future[None]) -> None:
-        self._settling.discard(noting)
-        if not noting.cancelled() and noting.exception() is not None:
+    def _noted(self, key: str, noted: asyncio.Future[None]) -> None:
+        del self._settling[key]
+        if not noted.cancelled() and noted.exception() is not None:
             log.warning("A forwarded request could not be noted; if it is repeated, it is forwarded again.")
 
     async def _give_back(self, key: str) -> None:

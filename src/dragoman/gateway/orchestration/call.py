@@ -17,7 +17,7 @@ from dragoman.gateway.envelope.mapping import from_data
 from dragoman.gateway.envelope.method import Method
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.headers import HOPS, MESSAGE_ID
-from dragoman.gateway.orchestration.passes import Passes
+from dragoman.gateway.security.passes import Passes
 
 R = TypeVar("R")
 

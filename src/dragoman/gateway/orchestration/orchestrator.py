@@ -34,8 +34,8 @@ from dragoman.gateway.envelope.mapping import from_data
 from dragoman.gateway.envelope.model import Envelope, datum
 from dragoman.gateway.orchestration.call import Call
 from dragoman.gateway.orchestration.outcomes import Outcomes
-from dragoman.gateway.orchestration.passes import Passes
 from dragoman.gateway.orchestration.routing import On, Routes
+from dragoman.gateway.security.passes import Passes
 from dragoman.schema.records import is_record
 
 C = TypeVar("C", bound=type)

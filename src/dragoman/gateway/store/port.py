@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -81,6 +81,13 @@ class StoredKey:
     resources: tuple[str, ...] = ()
     created: float = 0.0
     expires: float | None = None
+
+
+def in_parts(places: Collection[Place], size: int) -> Iterator[Sequence[Place]]:
+    """Some at a time."""
+    found = list(places)
+    for start in range(0, len(found), size):
+        yield found[start : start + size]
 
 
 class Store(Protocol):

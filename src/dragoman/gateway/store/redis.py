@@ -18,7 +18,7 @@ from dragoman.core.errors import ConfigurationError, Conflict, ExtraMissing
 from dragoman.core.loading import redacted
 from dragoman.gateway.envelope.derivation import combined
 from dragoman.gateway.store.lane import away
-from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket
+from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket, in_parts
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -60,6 +60,8 @@ else
 end
 return 1
 """
+
+_AT_ONCE = 100
 
 _read_held = msgspec.json.Decoder(Held).decode
 _read_key = msgspec.json.Decoder(StoredKey).decode
@@ -124,17 +126,23 @@ class RedisStore:
         return bool(await self._ask(self._hold(keys=self._names(held), args=values)))
 
     async def find(self, place: Place, now: float) -> Sequence[Held]:
-        return [each for each, until in await self._at(place, now) if until <= now]
+        return [each for each, until in await self._at([place], now) if until <= now]
 
     async def leased(self, place: Place, now: float) -> Sequence[Held]:
-        return [each for each, until in await self._at(place, now) if until > now]
+        return [each for each, until in await self._at([place], now) if until > now]
 
-    async def _at(self, place: Place, now: float) -> list[tuple[Held, float]]:
+    async def _at(self, places: Sequence[Place], now: float) -> list[tuple[Held, float]]:
+        """What is held there, and until when it is leased; the oldest first."""
         async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.hgetall(self._name("place", *_ids(place)))
-            pipe.hgetall(self._name("lease", *_ids(place)))
-            responses, leases = await self._ask(pipe.execute())
-        found = [(_read_held(text), float(leases.get(name, 0))) for name, text in responses.items()]
+            for place in places:
+                pipe.hgetall(self._name("place", *_ids(place)))
+                pipe.hgetall(self._name("lease", *_ids(place)))
+            answers = await self._ask(pipe.execute())
+        found = [
+            (_read_held(text), float(leases.get(name, 0)))
+            for responses, leases in zip(answers[::2], answers[1::2], strict=True)
+            for name, text in responses.items()
+        ]
         return sorted((each for each in found if each[0].expires > now), key=lambda each: each[0].expires)
 
     async def take(self, held: Held, now: float) -> bool:
@@ -152,7 +160,11 @@ class RedisStore:
             await self._ask(pipe.execute())
 
     async def present(self, places: Collection[Place], now: float) -> set[Place]:
-        return {place for place in places if await self.find(place, now)}
+        found: set[Place] = set()
+        for some in in_parts(places, _AT_ONCE):
+            held = await self._at(some, now)
+            found |= {each.place for each, until in held if until <= now}
+        return found
 
     async def waiting(self, owner: str, most: int, now: float) -> int:
         return int(await self._ask(self._redis.zcount(self._name("waiting", owner), f"({now}", "+inf")))

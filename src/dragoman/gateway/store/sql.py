@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from dragoman.core.database import Database, Row, Transaction
 from dragoman.core.errors import Conflict, RegistryUnavailable
 from dragoman.gateway.store.lane import Lane, away
-from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket
+from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket, in_parts
 from dragoman.gateway.store.tables import make_tables
 
 _SELECT = (
@@ -88,7 +89,11 @@ class SqlStore:
         await self._writes.run(lambda tx: tx.execute(_DELETE, _at(held)))
 
     async def present(self, places: Collection[Place], now: float) -> set[Place]:
-        return await self._reads.run(lambda tx: _present(tx, list(places), now))
+        found: set[Place] = set()
+        for some in in_parts(places, _AT_ONCE):
+            # One after the other, so that others are served in between.
+            found |= await self._reads.run(partial(_present, places=some, now=now))
+        return found
 
     async def waiting(self, owner: str, most: int, now: float) -> int:
         sql = (
@@ -173,14 +178,9 @@ def _take(tx: Transaction, held: Held, now: float) -> bool:
 
 
 def _present(tx: Transaction, places: Sequence[Place], now: float) -> set[Place]:
-    found: set[Place] = set()
-    for start in range(0, len(places), _AT_ONCE):
-        some = places[start : start + _AT_ONCE]
-        any_of = " OR ".join(["(client = ? AND request = ?)"] * len(some))
-        values = (now, now, *(part for each in some for part in (each.client, each.request)))
-        rows = tx.execute(_PRESENT + f"({any_of})", values)
-        found.update(Place(client, request) for client, request in rows)
-    return found
+    any_of = " OR ".join(["(client = ? AND request = ?)"] * len(places))
+    values = (now, now, *(part for each in places for part in (each.client, each.request)))
+    return {Place(client, request) for client, request in tx.execute(_PRESENT + f"({any_of})", values)}
 
 
 def _sweep(tx: Transaction, now: float) -> tuple[int, int]:
