@@ -207,6 +207,26 @@ async def test_a_delayed_message_outlives_its_publisher(redis_server: Redis) -> 
     await broker.close()
 
 
+async def test_large_messages_are_read_in_portions_and_come_again_whole(redis_server: Redis) -> None:
+    broker = await connected(redis_server.url)
+    channel = f"c-{uuid4().hex}"
+    await broker.create(Channel(channel, 1))
+    sent = [bytes([number]) * 1_000_000 for number in range(12)] + [b"small"] * 30
+    await broker.publish([Message(channel, payload) for payload in sent])
+    receiver = await broker.subscribe(Subscription((channel,), "g"))
+    held: list[Message] = []
+    while len(held) < len(sent):
+        held += await receiver.receive(100, PATIENCE)
+    assert [message.payload for message in held] == sent
+    await receiver.release(held, delay=0.05)
+    again: list[Message] = []
+    while len(again) < len(sent):
+        again += await receiver.receive(100, PATIENCE)
+    assert sorted((message.offset, message.payload) for message in again) == list(enumerate(sent))
+    assert {message.attempt for message in again} == {2}
+    await broker.close()
+
+
 async def test_entries_can_be_read_by_any_client_of_redis(redis_server: Redis) -> None:
     broker = await connected(redis_server.url)
     channel = f"c-{uuid4().hex}"

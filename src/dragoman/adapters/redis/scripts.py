@@ -76,9 +76,10 @@ nothing told, if a stream is gone."""
 READ = """
 local found, room, budget = {}, tonumber(ARGV[1]), tonumber(ARGV[2])
 for number, key in ipairs(KEYS) do
-  local parts, from, last = {}, ARGV[2 * number + 1], ARGV[2 * number + 2]
+  local parts, from, last, step = {}, ARGV[2 * number + 1], ARGV[2 * number + 2], 10
   while room > 0 and budget > 0 do
-    local entries = redis.call('XRANGE', key, from, last, 'COUNT', math.min(room, 100))
+    local before, count = budget, math.min(room, step)
+    local entries = redis.call('XRANGE', key, from, last, 'COUNT', count)
     for _, entry in ipairs(entries) do
       local time, value, name, headers = '0', false, false, false
       local fields = entry[2]
@@ -96,14 +97,16 @@ for number, key in ipairs(KEYS) do
       if headers then parts[#parts + 1] = headers; budget = budget - #headers end
       room = room - 1
     end
-    if #entries == 0 or #entries < 100 then break end
+    if #entries < count then break end
     from = '(' .. entries[#entries][1]
+    step = math.max(1, math.min(500, math.floor(budget * count / (before - budget + 1))))
   end
   found[number] = table.concat(parts)
 end
 return found
 """
-"""Messages as one string per stream: the driver would spend more time on lists than all else takes."""
+"""Messages as one string per stream: the driver would spend more time on lists than all else takes. So many
+at most, and about so many bytes: large messages are fetched in small steps."""
 
 STAMPS = """
 local found = {}

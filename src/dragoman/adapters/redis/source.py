@@ -17,6 +17,7 @@ from dragoman.core.message import Message
 READ_SCRIPT = Script(READ)
 MOST_BYTES = 4 << 20
 """After so many bytes a call gives no more messages."""
+PICKS = 20
 
 Place = tuple[str, int]
 
@@ -73,9 +74,10 @@ class RedisSource:
 
     async def pick(self, place: Place, offsets: Sequence[int]) -> list[Message]:
         found: list[Message] = []
-        for start in range(0, len(offsets), 100):
-            part = offsets[start : start + 100]
-            arguments: list[object] = [len(part), MOST_BYTES * 16]
+        for start in range(0, len(offsets), PICKS):
+            part = offsets[start : start + PICKS]
+            # Without a bound on bytes: what is not told counts as gone.
+            arguments: list[object] = [len(part), 2**52]
             for offset in part:
                 arguments += (f"0-{offset + 1}", f"0-{offset + 1}")
             keys = [self._keys.stream(*place)] * len(part)
