@@ -11,9 +11,8 @@ from tests.services.rabbitmq import Rabbitmq
 class TestRabbitmq(BrokerSuite):
     @pytest.fixture
     def harness(self, rabbitmq_server: Rabbitmq) -> Harness:
-        # Silence is noticed soon, so that a stalled network does not make the tests wait.
         return Harness(
-            f"{rabbitmq_server.url}?heartbeat=2&timeout=10&handover=2",
+            f"{rabbitmq_server.url}?handover=2",
             restart=rabbitmq_server.kill_and_restart,
             behind=rabbitmq_server.proxy,
         )
