@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -161,6 +163,35 @@ def test_a_body_that_does_not_come_is_given_up(part: bytes) -> None:
     http_options = HttpOptions(body_seconds=0.1)
     with Server(ServerOptions(gateway=options(), http=http_options, port=0)) as server:
         assert _half_a_request(server, part) == 408
+
+
+@pytest.mark.parametrize("part", [b"", b"POST /drop-off HTTP/1.1\r\nhost: x\r\n"])
+def test_a_head_that_does_not_come_is_given_up(part: bytes) -> None:
+    http_options = HttpOptions(head_seconds=0.1)
+    with Server(ServerOptions(gateway=options(), http=http_options, port=0)) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(part)
+            assert connection.recv(100) == b""
+
+
+def test_a_head_without_end_is_cut_off(server: Server) -> None:
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(b"POST /drop-off HTTP/1.1\r\nhost: x\r\n")
+            for _ in range(10_000):
+                connection.sendall(b"a: " + b"x" * 1000 + b"\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert b"202" not in connection.recv(100)
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_connection_serves_many_requests(server: Server) -> None:
+    with httpx.Client(base_url=server.url) as web:
+        for _ in range(3):
+            assert web.post("/drop-off", content=to_json(ask()), headers=JSON).status_code == 202
+            assert web.get("/health").status_code == 200
 
 
 def _half_a_request(server: Server, part: bytes) -> int:

@@ -33,8 +33,10 @@ Handle = Callable[[Scope, Receive], Awaitable[Answer]]
 class HttpOptions:
     origins: tuple[str, ...] = ()
     """Of pages that may call the gateway from a browser."""
+    head_seconds: float = 10.0
+    """How long the head of a request may take to arrive."""
     body_seconds: float = 10.0
-    """How long a request may take to arrive."""
+    """How long its body may take."""
 
 
 class Application:

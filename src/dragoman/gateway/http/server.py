@@ -15,6 +15,7 @@ from types import TracebackType
 from dragoman.core.errors import ConfigurationError
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application, HttpOptions
+from dragoman.gateway.http.protocol import bounded
 from dragoman.gateway.options import GatewayOptions
 from dragoman.registry.http.server import bind, check_certificate, is_loopback, server
 
@@ -81,7 +82,8 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
     # What is loaded stays, and messages have no cycles: looking for garbage often would only cost time.
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    running = server(application(Gateway(options.gateway), options), options)
+    app = application(Gateway(options.gateway), options)
+    running = server(app, options, bounded(options.http.head_seconds))
     running.run([bound])
     if not running.started:
         raise ConfigurationError("The gateway did not start.", next="Its log says why.")
@@ -99,7 +101,7 @@ class Server:
         self._socket = listen(options)
         host, port = self._socket.getsockname()[:2]
         self.url = f"{'https' if options.certificate else 'http'}://{host}:{port}"
-        self._server = server(self.application, options)
+        self._server = server(self.application, options, bounded(options.http.head_seconds))
         self._thread = threading.Thread(target=self._run, name="gateway-server", daemon=True)
 
     def __enter__(self) -> Server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import signal
 import socket
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol
+from typing import Literal, Protocol
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -203,11 +204,13 @@ class Uvicorn(uvicorn.Server):
         self.ready.set()
 
 
-def server(app: ASGIApp, options: Listening) -> Uvicorn:
+def server(
+    app: ASGIApp, options: Listening, protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools"
+) -> Uvicorn:
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http="httptools",
+        http=protocol,
         ws="none",
         lifespan="on",
         access_log=False,
