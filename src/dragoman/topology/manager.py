@@ -389,6 +389,7 @@ class Topology:
         old, slot.handler = slot.handler, handler
         slot.suspended = False
         await self._link(slot)
+        await self._link_own_receiver(slot)
         for discovery in self._discoveries:
             discovery.announce(handler.endpoint)
         slot.tell(Change.APPEARED if old is None else Change.REPLACED)
@@ -434,6 +435,12 @@ class Topology:
         async with slot.lock:
             if not await self._link(slot):
                 self._try_again(slot)
+
+    async def _link_own_receiver(self, slot: Slot) -> None:
+        """Subscribers of this program hear a new sender from its first message on."""
+        receiving = self._slots.get((slot.topic, Role.SUBSCRIBER))
+        if slot.role is Role.PUBLISHER and receiving is not None:
+            await self._relink(receiving)
 
     async def _link(self, slot: Slot) -> bool:
         """Connect a receiver to just those publishers that are there and speak by its admin."""
