@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.channel import dead, messages
+from dragoman.cli.channel import altering, bridging, dead, messages
 from dragoman.cli.channel.options import BrokerUrl, Name, connected, pairs
 from dragoman.cli.output import Json, emit_json, emit_table, run, say
 from dragoman.core.channel import Channel
@@ -17,6 +17,8 @@ app.add_typer(dead.app, name="dead", help="Dead letters and invalid messages: lo
 app.command()(messages.publish)
 app.command()(messages.tail)
 app.command()(messages.replay)
+app.command()(bridging.bridge)
+app.command()(altering.alter)
 
 
 @app.command("list")

@@ -1,0 +1,84 @@
+"""``dragoman channel bridge``: a channel of one broker brought to another."""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple
+
+import typer
+
+from dragoman.cli.channel.options import From, connected, moment
+from dragoman.cli.output import Json, emit_json, hint, run, say
+from dragoman.client.bridge import Bridge, End
+from dragoman.core.channel import check_name
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import redacted, scheme_of
+
+
+class Address(NamedTuple):
+    """``broker`` is ``None`` for the default one."""
+
+    broker: str | None
+    channel: str
+
+
+def address(text: str) -> Address:
+    """``kafka://host:9092/orders?option=1`` is the channel ``orders`` of ``kafka://host:9092?option=1``.
+
+    A name alone is a channel of the default broker.
+    """
+    if "://" not in text:
+        return Address(None, check_name(text))
+    scheme_of(text)
+    place, mark, options = text.partition("?")
+    broker, slash, channel = place.rpartition("/")
+    if not slash or broker.endswith(":/") or not channel:
+        raise ConfigurationError(
+            f"{redacted(text)!r} names no channel.",
+            next="Write the channel behind the broker: kafka://host:9092/orders",
+        )
+    return Address(broker + mark + options, check_name(channel))
+
+
+def _group(target: Address) -> str:
+    """Bridges to different targets do not take each other's messages."""
+    place = "default" if target.broker is None else scheme_of(target.broker)
+    return f"bridge-to-{place}-{target.channel}"
+
+
+def bridge(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="BROKER-URL/CHANNEL, or a channel's name.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="BROKER-URL/CHANNEL, or a channel's name.")],
+    group: Annotated[
+        str | None, typer.Option(help="Under which the source remembers how far the bridge is.")
+    ] = None,
+    start: From = None,
+    idle: Annotated[float | None, typer.Option(help="End when nothing came for so many seconds.")] = None,
+    as_json: bool = Json,
+) -> None:
+    """Copy a channel to another broker, and go on with what comes.
+
+    At least once: after a crash it goes on where it was, and may copy the last messages again. Keys, headers,
+    frames and the order per key are kept.
+    """
+    left, right = address(source), address(target)
+    begin = moment(start or "earliest")
+    name = (
+        group or f"bridge-to-{'' if right.broker is None else scheme_of(right.broker) + '-'}{right.channel}"
+    )
+
+    async def work() -> int:
+        async with connected(left.broker) as from_broker, connected(right.broker) as to_broker:
+            made = Bridge(
+                End(from_broker, left.channel), End(to_broker, right.channel), group=name, start=begin
+            )
+            return await made.run(idle)
+
+    try:
+        copied = run(work())
+    except KeyboardInterrupt:
+        hint("Stopped.")
+        return
+    if as_json:
+        emit_json({"source": left.channel, "target": right.channel, "copied": copied})
+    else:
+        say(f"Copied {copied} message{'s' if copied != 1 else ''} from {left.channel} to {right.channel}.")

@@ -1,0 +1,150 @@
+"""A channel of one broker, brought to another: at least once, in order per key, from where it was left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman.client.burial import code_of
+from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import BrokerUnavailable, Revoked
+from dragoman.core.message import Message
+
+log = logging.getLogger("dragoman.client")
+
+BATCH = 500
+PATIENCE = 3
+"""After so many failures in a row the receiver is given up, and a new one is opened."""
+LONGEST_REST = 15.0
+WAIT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """One end of a bridge: a channel and the connected broker that has it."""
+
+    broker: Broker
+    channel: str
+
+
+class Bridge:
+    """Copies payload, key, headers and timestamp as they are; a frame stays readable by the same registry.
+
+    The source knows how far the bridge is, by its ``group``. A message is acknowledged there when the target
+    has confirmed it, so that one which dies in between is copied again, and none is left out. Brokers that
+    are away are waited for. Several bridges with one group share the work where the source can be shared.
+    """
+
+    def __init__(
+        self,
+        source: End,
+        target: End,
+        *,
+        group: str,
+        start: Literal["earliest", "latest"] | int = "earliest",
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._subscription = Subscription((source.channel,), group, start, member="bridge")
+        self._progress = progress
+        self._receiver: Receiver | None = None
+        self._copied = 0
+
+    async def run(self, idle: float | None = None) -> int:
+        """How many were copied; ends when nothing has come for ``idle`` seconds, else never."""
+        await self._prepare()
+        failures, quiet_since = 0, time.monotonic()
+        try:
+            while idle is None or time.monotonic() - quiet_since < idle:
+                try:
+                    if await self._round():
+                        quiet_since = time.monotonic()
+                    failures = 0
+                except BrokerUnavailable as error:
+                    failures += 1
+                    quiet_since = time.monotonic()
+                    await self._wait_for(error, failures)
+        finally:
+            await self._leave()
+        return self._copied
+
+    async def _prepare(self) -> None:
+        """The target gets a channel like the source's, if it has none."""
+        found = await self._source.broker.describe(self._source.channel)
+        await self._target.broker.create(Channel(self._target.channel, found.partitions, found.retention))
+
+    async def _round(self) -> bool:
+        if self._receiver is None:
+            self._receiver = await self._source.broker.subscribe(self._subscription)
+        messages = await self._receiver.receive(BATCH, WAIT)
+        if not messages:
+            return False
+        await self._copy(self._receiver, messages)
+        with contextlib.suppress(Revoked):
+            await self._receiver.acknowledge(self._done(messages))
+        self._copied += len(messages)
+        if self._progress is not None:
+            self._progress(self._copied)
+        return True
+
+    async def _copy(self, receiver: Receiver, messages: Sequence[Message]) -> None:
+        """Again and again until the target has them all: what comes later must not overtake them."""
+        copies = [
+            Message(self._target.channel, each.payload, each.key, each.headers, timestamp=each.timestamp)
+            for each in messages
+        ]
+        failures = 0
+        while True:
+            try:
+                await self._target.broker.publish(copies)
+                return
+            except BrokerUnavailable as error:
+                failures += 1
+                self._report(error, failures)
+                await asyncio.sleep(_rest(failures))
+                await receiver.extend()
+
+    def _done(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """What to acknowledge: with cumulative acknowledgement the last of each partition."""
+        if self._source.broker.capabilities.acknowledgement is Acknowledgement.EACH:
+            return messages
+        last: dict[int | None, Message] = {}
+        for message in messages:
+            known = last.get(message.partition)
+            if known is None or (known.offset or 0) < (message.offset or 0):
+                last[message.partition] = message
+        return list(last.values())
+
+    async def _wait_for(self, error: BrokerUnavailable, failures: int) -> None:
+        self._report(error, failures)
+        if failures >= PATIENCE:
+            await self._leave()
+        await asyncio.sleep(_rest(failures))
+
+    async def _leave(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            with contextlib.suppress(Exception):
+                await receiver.close()
+
+    def _report(self, error: BrokerUnavailable, failures: int) -> None:
+        log.warning(
+            "The bridge waits for a broker.",
+            extra={
+                "source": self._source.channel,
+                "target": self._target.channel,
+                "error_code": code_of(error),
+                "failures": failures,
+            },
+        )
+
+
+def _rest(failures: int) -> float:
+    return min(LONGEST_REST, 0.1 * 2.0 ** min(failures, 16))

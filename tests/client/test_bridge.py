@@ -1,0 +1,211 @@
+"""Bridges: everything arrives on the other broker as it was, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from dragoman.cli.channel.bridging import Address, address
+from dragoman.client.bridge import Bridge, End
+from dragoman.core.broker import Acknowledgement, Broker, Subscription
+from dragoman.core.channel import Channel
+from dragoman.core.errors import ChannelNotFound, ConfigurationError
+from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.core.message import Message
+
+PATIENCE = 60.0
+COUNT, KEYS = 600, 7
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Broker]:
+    broker: Broker = load(BROKERS, scheme_of(url))(url)
+    await broker.connect()
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+def sent(channel: str) -> list[Message]:
+    return [
+        Message(
+            channel,
+            b"\0\0\0\0\7payload-%d" % number,
+            b"key-%d" % (number % KEYS),
+            (("n", b"%d" % number), ("binary", bytes((number % 256, 0, 255)))),
+            timestamp=1_700_000_000_000 + number,
+        )
+        for number in range(COUNT)
+    ]
+
+
+async def gather(
+    broker: Broker, channel: str, wanted: int, seen: Collection[bytes | None] = ()
+) -> list[Message]:
+    """All deliveries until so many different payloads were there, with those that were seen before."""
+    receiver = await broker.subscribe(Subscription((channel,), "check"))
+    found: list[Message] = []
+    async with asyncio.timeout(PATIENCE):
+        while len({*seen, *(message.payload for message in found)}) < wanted:
+            batch = await receiver.receive(200, 1.0)
+            found += batch
+            if broker.capabilities.acknowledgement is Acknowledgement.EACH:
+                await receiver.acknowledge(batch)
+            else:
+                await receiver.acknowledge(list({message.partition: message for message in batch}.values()))
+    await receiver.close()
+    return found
+
+
+def check(found: list[Message], channel: str) -> None:
+    by_payload = {message.payload: message for message in found}
+    order: dict[bytes | None, list[int]] = defaultdict(list)
+    for message in found:
+        number = int((message.payload or b"").rpartition(b"-")[2])
+        if number not in order[message.key]:
+            order[message.key].append(number)
+    for message in sent(channel):
+        copy = by_payload[message.payload]
+        assert (copy.key, copy.headers) == (message.key, message.headers)
+    for numbers in order.values():
+        assert numbers == sorted(numbers)
+
+
+@asynccontextmanager
+async def bridging(source: End, target: End, told: list[int]) -> AsyncIterator[None]:
+    bridge = Bridge(source, target, group="bridge", progress=told.append)
+    running = asyncio.create_task(bridge.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_bridge_keeps_what_a_message_is(tmp_path: Path) -> None:
+    async with opened(f"embedded://{tmp_path}/one") as one, opened(f"embedded://{tmp_path}/two") as two:
+        await one.create(Channel("orders", 3, retention=1e10))
+        await one.publish([*sent("orders"), Message("orders", None, b"gone")])
+        told = [0]
+        async with bridging(End(one, "orders"), End(two, "copies"), told):
+            await until(lambda: told[-1] == COUNT + 1)
+        made = await two.describe("copies")
+        assert (made.partitions, made.retention) == (3, 1e10)
+        found = await gather(two, "copies", COUNT + 1)
+        assert [message.key for message in found if message.payload is None] == [b"gone"]
+        check([message for message in found if message.payload is not None], "orders")
+        assert {message.timestamp for message in found} >= {message.timestamp for message in sent("orders")}
+
+
+async def test_a_bridge_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with opened(f"embedded://{tmp_path}/one") as one, opened(f"embedded://{tmp_path}/two") as two:
+        await one.create(Channel("orders"))
+        for number in range(3):
+            await one.publish([Message("orders", b"%d" % number, b"key")])
+            told = [0]
+            async with bridging(End(one, "orders"), End(two, "orders"), told):
+                await until(lambda told=told: told[-1] == 1)
+        found = await gather(two, "orders", 3)
+        assert [message.payload for message in found] == [b"0", b"1", b"2"]
+
+
+async def test_a_bridge_may_end_when_nothing_comes(tmp_path: Path) -> None:
+    async with opened(f"embedded://{tmp_path}/one") as one, opened(f"embedded://{tmp_path}/two") as two:
+        await one.create(Channel("orders"))
+        assert await Bridge(End(one, "orders"), End(two, "orders"), group="bridge").run(idle=0.1) == 0
+        with pytest.raises(ChannelNotFound):
+            await Bridge(End(one, "nothing"), End(two, "orders"), group="bridge").run(idle=0.1)
+
+
+@pytest.mark.parametrize("target", ["embedded", "redis", "kafka"])
+async def test_a_bridge_that_is_killed_leaves_nothing_out(
+    target: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    copies = f"copies-{uuid4().hex}"
+    there = (
+        f"embedded://{tmp_path}/there"
+        if target == "embedded"
+        else request.getfixturevalue(f"{target}_server").url
+    )
+    here = f"embedded://{tmp_path}/here"
+    async with opened(here) as one, opened(there) as two:
+        await one.create(Channel("orders", 2))
+        await two.create(Channel(copies, 2))
+        killed = await asyncio.to_thread(start, f"{here}/orders", f"{there.rstrip('/')}/{copies}")
+        try:
+            half = COUNT // 2
+            await one.publish(sent("orders")[:half])
+            early = await gather(two, copies, half // 3)
+        finally:
+            killed.kill()
+            await asyncio.to_thread(killed.wait)
+        await one.publish(sent("orders")[half:])
+        second = await asyncio.to_thread(start, f"{here}/orders", f"{there.rstrip('/')}/{copies}")
+        try:
+            seen = {message.payload for message in early}
+            late = await gather(two, copies, COUNT, seen)
+        finally:
+            second.kill()
+            await asyncio.to_thread(second.wait)
+        check([*early, *late], "orders")
+
+
+async def test_what_cannot_be_replayed_is_landed_in_a_log(mosquitto_server, tmp_path: Path) -> None:
+    url, name = mosquitto_server.url, f"readings-{uuid4().hex}"
+    async with opened(url) as source, opened(f"embedded://{tmp_path}/log") as log:
+        await source.create(Channel(name, 2))
+        bridge = asyncio.create_task(
+            Bridge(End(source, name), End(log, name), group="landing").run(idle=30.0)
+        )
+        async with asyncio.timeout(PATIENCE):
+            while name not in await log.channels():
+                await asyncio.sleep(0.01)
+            # What is published before the bridge has its group is for nobody.
+            while not await asyncio.wait_for(landed(source, log, name), PATIENCE):
+                await asyncio.sleep(0.05)
+        await source.publish(sent(name))
+        found = await gather(log, name, COUNT + 1)
+        bridge.cancel()
+        await asyncio.gather(bridge, return_exceptions=True)
+        check([message for message in found if message.payload != b"probe"], name)
+
+
+async def landed(source: Broker, log: Broker, name: str) -> bool:
+    await source.publish([Message(name, b"probe")])
+    return any(end > start for start, end in log.log().partitions(name).values())
+
+
+def start(source: str, target: str, *more: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "dragoman.cli", "channel", "bridge", source, target, *more],
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def test_an_address_is_a_broker_and_a_channel() -> None:
+    assert address("orders") == Address(None, "orders")
+    assert address("embedded://data/orders") == Address("embedded://data", "orders")
+    assert address("embedded:///var/data/orders") == Address("embedded:///var/data", "orders")
+    assert address("kafka://a:1,b:2/orders?linger.ms=5") == Address("kafka://a:1,b:2?linger.ms=5", "orders")
+    assert address("rabbitmq://u:p@host/vhost/orders") == Address("rabbitmq://u:p@host/vhost", "orders")
+
+
+@pytest.mark.parametrize("wrong", ["kafka://host", "kafka://host/", "://x/y", "kafka://host/a b", "a/b"])
+def test_an_address_without_a_channel_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigurationError):
+        address(wrong)
