@@ -44,6 +44,8 @@ class Shelf:
         self.left: set[str] = set()
         self.failing: str | None = None
         """``before`` or ``after`` a change: the connection breaks there."""
+        self.only: str | None = None
+        """Just for changes of this record."""
 
 
 class Seated:
@@ -58,7 +60,8 @@ class Seated:
 
     async def save(self, changes: Sequence[Change]) -> list[int | None]:
         shelf = self._shelf
-        if shelf.failing == "before":
+        concerned = shelf.only is None or any(change.name == shelf.only for change in changes)
+        if shelf.failing == "before" and concerned:
             raise BrokerUnavailable("cut")
         revisions: list[int | None] = []
         for name, data, revision in changes:
@@ -68,7 +71,7 @@ class Seated:
                 continue
             shelf.records[name] = Stored(data, revision + 1)
             revisions.append(revision + 1)
-        if shelf.failing == "after":
+        if shelf.failing == "after" and concerned:
             raise BrokerUnavailable("cut")
         return revisions
 

@@ -145,6 +145,23 @@ async def test_a_delivery_that_was_not_answered_comes_with_the_next(clock: Time,
     assert await payloads(receiver) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_claim_that_was_not_answered_is_made_again(clock: Time, moment: str) -> None:
+    shelf, lines = Shelf(), Lines(1)
+    lines.add(0, b"a")
+    first, _ = await member("first", shelf, lines, Sharing.FAILOVER)
+    second, _ = await member("second", shelf, lines, Sharing.FAILOVER)
+    await first.close()
+    clock.now += 1.0
+    shelf.failing, shelf.only = moment, "0"
+    with pytest.raises(BrokerUnavailable):
+        await second.receive(10, 0.0)
+    shelf.failing = None
+    clock.now += 1.0
+
+    assert await payloads(second) == [b"a"]
+
+
 async def test_an_exclusive_group_has_one_member(clock: Time) -> None:
     shelf, lines = Shelf(), Lines(1)
     await member("first", shelf, lines, Sharing.EXCLUSIVE)

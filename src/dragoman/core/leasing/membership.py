@@ -209,7 +209,8 @@ class Membership:
         for (partition, epoch), name, stored in zip(epochs.items(), names, found, strict=True):
             # A partition without a record was added after the group was made: it is read from its beginning.
             record = ShareRecord(0, Progress(0)) if stored is None else ShareRecord.decode(stored.data)
-            if record.epoch >= epoch:
+            # One with our own epoch was written by us, and the answer did not come.
+            if record.epoch > epoch:
                 continue
             record.progress.abandon()
             record.epoch = epoch
