@@ -213,7 +213,7 @@ async def compare(server: str, count: int, partitions: int) -> None:
     log = broker.log()
     frame = bytes(log.read(topics[0], 0, 0, 1).values)
     log.close()
-    peer = await faststream(server, topics[1], max(1000, count // 10))
+    peer = await faststream(server, topics[1], max(1000, count // 20))
     raw = await asyncio.to_thread(bare, server, topics[2], frame, count)
     waits = sorted(await replies(server, 300))
     await broker.close()
@@ -227,7 +227,7 @@ async def compare(server: str, count: int, partitions: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--server", help="host:port; without it one is started")
     given = parser.parse_args()

@@ -93,10 +93,9 @@ async def test_a_group_that_started_at_the_end_goes_on_there_after_a_break(kafka
         channel = await fresh(broker)
         await broker.publish(numbered(channel, 3))
         first = await broker.subscribe(Subscription((channel,), channel, start="latest"))
-        while not first.owns:
-            await asyncio.sleep(0.01)
-        while [lag.committed for lag in await broker.lag(channel, channel)] != [3]:
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(PATIENCE):
+            while [lag.committed for lag in await broker.lag(channel, channel)] != [3]:
+                await asyncio.sleep(0.01)
         await first.close()
         await broker.publish([Message(channel, b"3")])
         second = await broker.subscribe(Subscription((channel,), channel, start="latest"))

@@ -9,7 +9,7 @@ from dragoman.testing.proxy import Proxy
 from tests.services.kafka import Kafka
 
 OPTIONS = (
-    "session.timeout.ms=3000&heartbeat.interval.ms=500&topic.metadata.refresh.interval.ms=500&handover=0.3"
+    "session.timeout.ms=6000&heartbeat.interval.ms=500&topic.metadata.refresh.interval.ms=500&handover=0.3"
     "&reconnect.backoff.max.ms=500"
 )
 CUT = "&delivery.timeout.ms=6000&socket.timeout.ms=2000"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections import Counter
 from uuid import uuid4
@@ -59,7 +60,7 @@ async def test_a_mark_is_recorded_with_its_transaction(kafka_server: Kafka) -> N
         assert await broker.marked(name) == 7
         with pytest.raises(ConfigurationError):
             await broker.transact(numbered(target, 2), mark=(name, -1))
-    async with connected(kafka_server) as another:
+    async with connected(kafka_server, "delivery.timeout.ms=120000") as another:
         assert await another.marked(name) == 7
 
 
@@ -90,7 +91,7 @@ async def test_what_another_member_has_by_now_cannot_be_acknowledged(kafka_serve
 
 async def move(server: Kafka, source: str, target: str, until: int) -> None:
     """Run the mover until it has begun this one, and kill it there."""
-    url = f"{server.url}?session.timeout.ms=2000&heartbeat.interval.ms=300&linger.ms=0"
+    url = f"{server.url}?session.timeout.ms=3000&heartbeat.interval.ms=300&linger.ms=0"
     command = [sys.executable, "-m", "tests.brokers.kafka.transacting", url, source, target, source]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
@@ -125,4 +126,5 @@ async def drain(broker: KafkaBroker, source: str, target: str) -> None:
     while sum(lag.behind for lag in await broker.lag(source, source)):
         for message in await receiver.receive(1, 1.0):
             moved = [Message(target, message.payload), Message(target, message.payload)]
-            await broker.transact(moved, receiver, [message], (source, message.offset or 0))
+            with contextlib.suppress(Revoked):
+                await broker.transact(moved, receiver, [message], (source, message.offset or 0))

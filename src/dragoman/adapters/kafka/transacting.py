@@ -43,9 +43,8 @@ class Transactor:
         self.lock = asyncio.Lock()
         self.broken = False
         identity = f"dragoman-{secrets.token_hex(8) if name is None else _digest(name)}"
-        limits = {"transaction.timeout.ms": _LIFETIME, **settings}
         with faults(name=name):
-            self._producer = Producer({**producer_settings(limits), "transactional.id": identity})
+            self._producer = Producer({**_limited(settings), "transactional.id": identity})
             self._marks = None if name is None else Consumer(_mark_settings(settings, identity))
             self._repeat(self._producer.init_transactions)
 
@@ -232,6 +231,16 @@ def _report(
 def _digest(name: str) -> str:
     """Names may be long and have any characters; Kafka's may not."""
     return hashlib.sha256(name.encode()).hexdigest()[:40]
+
+
+def _limited(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """No message may outlive its transaction."""
+    lifetime = settings.get("transaction.timeout.ms", _LIFETIME)
+    limits = {
+        "transaction.timeout.ms": lifetime,
+        "delivery.timeout.ms": min(settings.get("delivery.timeout.ms", lifetime), lifetime),
+    }
+    return {**producer_settings(settings), **limits}
 
 
 def _mark_settings(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
