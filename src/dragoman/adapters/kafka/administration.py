@@ -210,17 +210,22 @@ class Administration:
         with faults(group=group):
             return patiently(ask)
 
-    def members(self, group: str) -> tuple[int, bool]:
-        """How many a group has, and whether it has settled who does what."""
+    def owner(self, group: str) -> str | None:
+        """The id of the member that has the internal topic, once the group has settled that."""
         with faults(group=group):
             answer = self._admin.describe_consumer_groups([group], request_timeout=TIMEOUT)[group]
             try:
                 found = answer.result()
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                    return 0, True
+                    return None
                 raise
-        return len(found.members), found.state is ConsumerGroupState.STABLE
+        if found.state is not ConsumerGroupState.STABLE:
+            return None
+        for member in found.members:
+            if any(place.topic == INTERNAL for place in member.assignment.topic_partitions):
+                return str(member.member_id)
+        return None
 
     def forget_empty(self, group: str) -> None:
         """Remove a group with its positions, unless it has members."""

@@ -118,8 +118,8 @@ class KafkaBroker:
         """Until the group is ours, or settled and another's."""
         try:
             while not receiver.owns:
-                members, settled = await self._admin(Administration.members, receiver.group)
-                if members > 1 and settled and not receiver.owns:
+                owner = await self._admin(Administration.owner, receiver.group)
+                if owner is not None and owner != await receiver.member_id():
                     raise GroupTaken(
                         "The group is exclusive and has its member.",
                         next="Wait until it has left, or choose another group.",

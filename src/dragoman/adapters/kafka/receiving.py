@@ -215,6 +215,10 @@ class KafkaReceiver:
         """What a transaction needs to acknowledge for this member, and for no other."""
         return await self._errands.ask(self.consumer.consumer_group_metadata)
 
+    async def member_id(self) -> str:
+        """What the server calls this member; nothing before it has joined."""
+        return str(await self._errands.ask(self.consumer.memberid) or "")
+
     def lost(self, message: Message) -> bool:
         holding = self._holdings.get((message.channel, message.partition))
         return holding is None or (message.offset or 0) >= holding.cursor

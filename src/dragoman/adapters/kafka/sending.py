@@ -86,15 +86,17 @@ class Sender:
             await asyncio.to_thread(self._learn, channel)
         if not messages:
             return []
-        batch = Batch(len(messages))
+        producer, batch = self._producer, Batch(len(messages))
         report = batch.report
         for index, message in enumerate(messages):
             try:
-                produce(self._producer, message, partial(report, index))
+                produce(producer, message, partial(report, index))
             except (BufferError, KafkaException):
                 await self._produce_patiently(message, partial(report, index))
         await batch.done
         if batch.error is not None:
+            if batch.error.fatal():
+                await asyncio.to_thread(self._replace, producer)
             raise await self._failed(batch.error, messages)
         return batch.positions
 
@@ -128,10 +130,14 @@ class Sender:
         self._known.add(channel)
         return len(found.partitions)
 
+    def _replace(self, broken: Any) -> None:
+        """A new producer for a broken one; others who wait for the broken one are told, too."""
+        if self._producer is broken:
+            self._producer = self._open()
+        broken.flush(TIMEOUT)
+
     async def _failed(self, error: KafkaError, messages: Sequence[Message]) -> DragomanError:
         channels = {message.channel for message in messages}
-        if error.fatal():
-            self._producer = self._open()
         if error.code() in _GONE:
             # The driver forgets a topic that was deleted, and says no more than that.
             for channel in channels:
