@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dragoman import Client, controller, endpoint
+from dragoman import Client, EndpointOptions, RetryOptions, controller, endpoint
 from dragoman.core.errors import ReplyTimeout
 
 from .channels import (
@@ -23,17 +23,21 @@ from .records import (
 )
 
 BANKS = (1, 2, 3)
-PATIENCE = 3.0
+PATIENCE = 1.0
 """Seconds that a bank has for its proposal. One that does not want the customer says nothing."""
+MANY = EndpointOptions(concurrency=100, retry=RetryOptions(never=(ValueError,)))
+"""Most of the time it waits for banks, so it may as well do so for many customers at once."""
 
 
-@controller(group="loan-broker")
+@controller(group="loan-broker", options=MANY)
 class LoanBroker:
     client: Client
 
     @endpoint(LOAN_REQUEST, reply_to=LOAN_REPLY)
     async def on_loan_request(self, message: LoanRequestDto) -> LoanReplyDto:
         """Ask the credit bureau, then all banks at once, and take the lowest rate."""
+        if message.amount <= 0:
+            raise ValueError("A loan needs an amount.")
         credit = await self.ask_credit_score_request(
             CreditBureauRequestDto(message.socialSecurityNumber, message.requestId)
         )

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,8 +21,9 @@ PATIENCE = 120.0
 class Processes:
     """Every process it started is gone when it is left."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, environment: Mapping[str, str]) -> None:
         self._logs = logs
+        self._environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
@@ -41,15 +42,35 @@ class Processes:
                 process.kill()
                 process.wait()
 
-    def start(self, name: str, module: str, *arguments: str) -> None:
+    def start(self, name: str, module: str, *arguments: str, **environment: str) -> None:
         with self._log(name).open("wb") as log:
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", module, *arguments],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**self._environment, **environment},
             )
+
+    def run(self, *arguments: str) -> str:
+        """A command of ours, to its end. Returns what it printed."""
+        done = self._command(arguments)
+        if done.returncode != 0:
+            raise _failed_command(arguments, done)
+        return done.stdout.strip()
+
+    def run_unless(self, code: str, *arguments: str) -> bool:
+        """The same, but whether it could not be done for this reason."""
+        done = self._command(arguments)
+        if done.returncode == 2 and code in done.stderr:
+            return True
+        if done.returncode != 0:
+            raise _failed_command(arguments, done)
+        return False
+
+    def _command(self, arguments: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dragoman.cli", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=self._environment, check=False)
 
     def wait_for_line(self, name: str, line: str) -> None:
         def said() -> bool:
@@ -77,6 +98,12 @@ class Processes:
             raise self._failed(name)
         return code == 0
 
+    def stop(self, name: str) -> None:
+        """It finishes what it has in hand."""
+        process = self._running.pop(name)
+        process.terminate()
+        process.wait(PATIENCE)
+
     def kill(self, name: str) -> None:
         """SIGKILL: no good-bye, no clean-up."""
         process = self._running.pop(name)
@@ -93,3 +120,11 @@ class Processes:
 
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
+
+
+def _failed_command(arguments: tuple[str, ...], done: subprocess.CompletedProcess[str]) -> DragomanError:
+    return DragomanError(
+        f"'dragoman {' '.join(arguments[:2])}' did not do its part.",
+        code="demo.command",
+        reason=(done.stderr or done.stdout)[-400:],
+    )

@@ -3,194 +3,245 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 import shlex
 import socket
-import subprocess
-import sys
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from dragoman.cli.demo.account import Account, Tables, keep_tables
+from dragoman.cli.demo.endpoint import NAMES
+from dragoman.cli.demo.letters import Letters
+from dragoman.cli.demo.orchestrator import RESOURCE
+from dragoman.cli.demo.places import loan_broker, model
 from dragoman.cli.demo.processes import PATIENCE, Processes
-from dragoman.cli.demo.records import GROUP, QUOTES, REQUESTS
-from dragoman.cli.output import emit_table, out, say
+from dragoman.cli.demo.versions import second_schema
+from dragoman.cli.output import out, say
 from dragoman.core.broker import Broker
 from dragoman.core.errors import DragomanError
 from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.core.message import Message
+from dragoman.registry import connect
 
-PRODUCERS = 2
-KILL_AT = 0.3
+CORRUPT = 20
+GATEWAY = """[[public]]
+resource = "{resource}"
+entity = "loan"
+methods = ["process"]
+retain = 600
+expires = 600
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """What was sent, and what became of it."""
-
-    sent: int
-    handled: int
-    handled_twice: int
-    dead: int
-    invalid: int
-
-    @property
-    def adds_up(self) -> bool:
-        return self.sent == self.handled + self.dead + self.invalid
+class Wishes:
+    requests: int
+    tables: bool
+    broker: str | None
+    keep: bool
 
 
 class Story:
-    def __init__(self, folder: Path, messages: int, tables: bool) -> None:
+    def __init__(self, folder: Path, wishes: Wishes) -> None:
         self._folder = folder
-        self._each = messages // PRODUCERS
-        self._tables = tables
-        self._messages = self._each * PRODUCERS
-        self._url = f"embedded://{folder}/broker?lease=3"
-        self._ledgers = folder / "ledgers"
-        self._ledgers.mkdir(parents=True, exist_ok=True)
+        self._wishes = wishes
+        self._broker_url = wishes.broker or f"embedded://{folder}/broker?lease=3"
+        self._registry = f"sqlite://{folder}/registry.db"
+        self._ledger = folder / "customers.log"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._ledger.touch()
 
     def tell(self) -> bool:
         """Whether every message is accounted for."""
         say(f"Everything of this demo is in {self._folder}")
-        with Processes(self._folder / "logs") as processes:
-            registry = self._start_registry(processes)
-            for name in ("consumer-1", "consumer-2"):
-                self._start_consumer(processes, name, registry)
-            say(f"Two consumers share the channel {REQUESTS} as the group {GROUP}.")
-            for number in range(PRODUCERS):
-                first = str(1 + number * self._each)
-                processes.start(
-                    f"producer-{number + 1}", "dragoman.cli.demo.producer",
-                    self._url, registry, first, str(self._each),
-                )  # fmt: skip
-            say(f"Two producers send {self._messages} loan requests; some are damaged on purpose.")
-            asyncio.run(self._watch(processes))
-            account = asyncio.run(self._account())
-            self._show(account)
-            tables = self._keep_tables(registry, account) if self._tables else True
-        if not (account.adds_up and tables):
-            return False
-        say("Every message is accounted for. Look around:")
-        self._look_around()
-        return True
+        environment = {"DRAGOMAN_BROKER": self._broker_url, "DRAGOMAN_REGISTRY": self._registry}
+        with Processes(self._folder / "logs", environment) as processes:
+            self._bring_to_model(processes)
+            gateway, key = self._start(processes)
+            account = asyncio.run(self._flow(processes, gateway, key))
+            account.show()
+            tables = keep_tables(processes, self._folder / "tables") if self._wishes.tables else None
+            good = account.adds_up and self._fits(account, tables)
+            if good:
+                say("Every message is accounted for. Look around:")
+                self._look_around(tables)
+            if self._wishes.keep:
+                self._stay()
+        return good
 
-    def _start_registry(self, processes: Processes) -> str:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        store = f"sqlite://{self._folder}/registry.db"
-        arguments = ("registry", "serve", "--port", str(port), "--store", store)
-        processes.start("registry", "dragoman.cli", *arguments)
-        processes.wait_for_port("registry", port)
-        say(f"The registry serves contracts at http://127.0.0.1:{port}")
-        return f"http://127.0.0.1:{port}"
+    def _bring_to_model(self, processes: Processes) -> None:
+        said = processes.run("model", "lint", str(model()))
+        say(f"The model {model().name} is linted: {said.splitlines()[-1] if said else 'no findings'}")
+        processes.run("model", "apply", str(model()))
+        say("It is applied: channels made, contracts registered.")
 
-    def _start_consumer(self, processes: Processes, name: str, registry: str) -> None:
-        ledger = str(self._ledgers / f"{name}.log")
-        processes.start(name, "dragoman.cli.demo.consumer", self._url, registry, ledger)
-        processes.wait_for_line(name, "ready")
-
-    async def _watch(self, processes: Processes) -> None:
-        """Until all is handled; one consumer dies on the way."""
-        broker = await self._connected()
-        deadline = time.monotonic() + PATIENCE
-        killed = False
-        columns = (TextColumn("  handled"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        try:
-            with Progress(*columns, console=out) as progress:
-                task = progress.add_task("handled", total=self._messages)
-                while time.monotonic() < deadline:
-                    handled = len(set(self._handled()))
-                    progress.update(task, completed=handled)
-                    if not killed and handled >= KILL_AT * self._messages:
-                        processes.kill("consumer-1")
-                        killed = True
-                        progress.console.print("  consumer-1 is killed (SIGKILL); consumer-2 takes over.")
-                    if killed and await self._finished(processes, broker):
-                        progress.update(task, completed=len(set(self._handled())))
-                        return
-                    await asyncio.sleep(0.1)
-        finally:
-            await broker.close()
-        raise DragomanError("The messages were not handled in time.", code="demo.slow", folder=self._folder)
-
-    async def _finished(self, processes: Processes, broker: Broker) -> bool:
-        producers = [processes.ended(f"producer-{number + 1}") for number in range(PRODUCERS)]
-        return all(producers) and not sum(lag.behind for lag in await broker.lag(REQUESTS, GROUP))
-
-    async def _account(self) -> Account:
-        broker = await self._connected()
-        log = broker.log()
-        try:
-            counts = {
-                channel: sum(end - start for start, end in log.partitions(channel).values())
-                for channel in log.channels()
-            }
-        finally:
-            log.close()
-            await broker.close()
-        handled = self._handled()
-        return Account(
-            counts[REQUESTS],
-            len(set(handled)),
-            len(handled) - len(set(handled)),
-            counts.get(f"{REQUESTS}.dead", 0),
-            counts.get(f"{REQUESTS}.invalid", 0),
+    def _start(self, processes: Processes) -> tuple[str, str]:
+        """Registry and gateway, then the endpoints."""
+        config, store = self._folder / "gateway.toml", f"sqlite://{self._folder}/gateway.db"
+        config.write_text(GATEWAY.format(resource=RESOURCE))
+        made = processes.run("gateway", "keys", "create", "customers", "--store", store, "--json")
+        ports = _free_ports(2)
+        processes.start(
+            "serve",
+            "dragoman.cli",
+            "serve",
+            *("--registry-port", str(ports[0]), "--gateway-port", str(ports[1]), "--config", str(config)),
+            DRAGOMAN_SERVE_GATEWAY_STORE=store,
+            DRAGOMAN_SERVE_GATEWAY_SECRET_FILE=str(self._folder / "gateway.key"),
         )
+        for port in ports:
+            processes.wait_for_port("serve", port)
+        gateway = f"http://127.0.0.1:{ports[1]}"
+        say(f"Registry at http://127.0.0.1:{ports[0]}, gateway at {gateway}.")
+        for name in NAMES:
+            self._endpoint(processes, name, "1", wait=False)
+        self._orchestrator(processes, "1", wait=False)
+        for name in (*NAMES, "orchestrator"):
+            processes.wait_for_line(name, "ready")
+        say(f"{len(NAMES)} endpoints of the model and an orchestrator run, each a process of its own.")
+        return gateway, json.loads(made)["key"]
 
-    async def _connected(self) -> Broker:
-        broker: Broker = load(BROKERS, scheme_of(self._url))(self._url)
+    def _endpoint(
+        self, processes: Processes, name: str, version: str, label: str = "", *, wait: bool = True
+    ) -> None:
+        arguments = (self._broker_url, self._registry, name, version)
+        processes.start(label or name, "dragoman.cli.demo.endpoint", *arguments)
+        if wait:
+            processes.wait_for_line(label or name, "ready")
+
+    def _orchestrator(
+        self, processes: Processes, version: str, label: str = "orchestrator", *, wait: bool = True
+    ) -> None:
+        processes.start(label, "dragoman.cli.demo.orchestrator", self._broker_url, self._registry, version)
+        if wait:
+            processes.wait_for_line(label, "ready")
+
+    async def _flow(self, processes: Processes, gateway: str, key: str) -> Account:
+        """Customers come; on the way a bank dies and comes back, a contract changes, rubbish arrives."""
+        broker: Broker = load(BROKERS, scheme_of(self._broker_url))(self._broker_url)
         await broker.connect()
-        return broker
+        count = self._wishes.requests
+        scenes: list[tuple[float, Callable[[Processes, Broker], Awaitable[None]]]] = [
+            (0.2, self._kill_bank),
+            (0.35, self._revive_bank),
+            (0.45, self._change_contract),
+            (0.7, self._send_rubbish),
+        ]
+        columns = (TextColumn("  answered"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        try:
+            async with Letters(broker) as letters:
+                say(f"Customers drop off {count} loan requests at the gateway, and collect the answers.")
+                arguments = (gateway, key, str(count), str(self._ledger))
+                processes.start("customers", "dragoman.cli.demo.customers", *arguments)
+                with Progress(*columns, console=out) as progress:
+                    task = progress.add_task("answered", total=count)
+                    for share, scene in scenes:
+                        await self._until(processes, progress, task, letters, int(share * count))
+                        await scene(processes, broker)
+                    await self._until(processes, progress, task, letters, count)
+                    await self._until_counted(letters)
+                return Account(self._outcomes(), letters.counts, CORRUPT)
+        finally:
+            await broker.close()
 
-    def _handled(self) -> list[str]:
-        return [line for ledger in self._ledgers.glob("*.log") for line in ledger.read_text().split()]
+    async def _until(
+        self, processes: Processes, progress: Progress, task: TaskID, letters: Letters, wanted: int
+    ) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while (answered := len(self._outcomes())) < wanted:
+            progress.update(task, completed=answered)
+            await letters.look()
+            processes.ended("customers")
+            if time.monotonic() > deadline:
+                raise DragomanError(
+                    "The requests were not answered in time.", code="demo.slow", folder=self._folder
+                )
+            await asyncio.sleep(0.1)
+        progress.update(task, completed=answered)
 
-    def _show(self, account: Account) -> None:
-        emit_table(
-            ("what became of them", "messages"),
-            [
-                ("sent", account.sent),
-                ("handled and answered", account.handled),
-                ("refused by the handler, in the dead letters", account.dead),
-                ("unreadable, in the invalid-message channel", account.invalid),
-                ("lost", account.sent - account.handled - account.dead - account.invalid),
-                ("handled a second time after the kill", account.handled_twice),
-            ],
-        )
+    async def _until_counted(self, letters: Letters) -> None:
+        """Letters may come a moment after the last answer."""
+        wanted = sum(outcome != "quoted" for outcome in self._outcomes().values()) + CORRUPT
+        deadline = time.monotonic() + PATIENCE
+        while letters.counts.total() < wanted and time.monotonic() < deadline:
+            await letters.look()
+            await asyncio.sleep(0.1)
 
-    def _keep_tables(self, registry: str, account: Account) -> bool:
-        """Every message again, as rows of a table and of its quarantine."""
-        say("Spark keeps the channel in a table, what cannot be read in its quarantine.")
-        target = str(self._folder / "tables")
-        command = [
-            sys.executable, "-m", "dragoman.cli", "pipeline", "run", "--channel", REQUESTS, "--to", target,
-            "--broker", self._url, "--registry", registry, "--once", "--json",
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ))
-        if done.returncode == 2 and "pipeline.spark" in done.stderr:
-            say("No Java 17 here, so this part is left out: install one and see.")
+    def _outcomes(self) -> dict[str, str]:
+        """What each customer was told."""
+        lines = self._ledger.read_text().splitlines(keepends=True)
+        return dict(line.split() for line in lines if line.endswith("\n"))
+
+    async def _kill_bank(self, processes: Processes, broker: Broker) -> None:
+        processes.kill("Bank2")
+        say("  Bank2 is killed (SIGKILL). The loan broker waits a second for it, then takes other quotes.")
+
+    async def _revive_bank(self, processes: Processes, broker: Broker) -> None:
+        await asyncio.to_thread(self._endpoint, processes, "Bank2", "1")
+        say("  Bank2 is back.")
+
+    async def _change_contract(self, processes: Processes, broker: Broker) -> None:
+        channel = loan_broker("channels").LOAN_REQUEST
+        contract = f"{channel}-value"
+        registry = connect(self._registry)
+        try:
+            verdict = await registry.check(contract, second_schema(with_default=False))
+            reason = verdict.reasons[0]
+            say(f"  Version 2 of {contract}, with a currency, is refused: {reason.message}")
+            say(f"  A message that it could not read: {reason.counterexample}")
+            made = await registry.register(contract, second_schema(with_default=True))
+            order = (await registry.contract(contract)).update_order
+        finally:
+            await registry.close()
+        say(f"  With a default it becomes version {made.version}. Who goes first: {order}.")
+        await asyncio.to_thread(self._endpoint, processes, "LoanBroker", "2", "LoanBroker-2")
+        await asyncio.to_thread(processes.stop, "LoanBroker")
+        await asyncio.to_thread(self._orchestrator, processes, "2", "orchestrator-2")
+        await asyncio.to_thread(processes.stop, "orchestrator")
+        say("  The loan broker, then the orchestrator, run with it; requests kept coming meanwhile.")
+
+    async def _send_rubbish(self, processes: Processes, broker: Broker) -> None:
+        channel = loan_broker("channels").LOAN_REQUEST
+        torn, foreign = b"\x00\x00\x00\x00\x01\x02", b"no frame at all"
+        await broker.publish([Message(channel, (torn, foreign)[number % 2]) for number in range(CORRUPT)])
+        say(f"  {CORRUPT} corrupt messages arrive among the requests.")
+
+    def _fits(self, account: Account, tables: Tables | None) -> bool:
+        """Whether the tables hold what the account says."""
+        if tables is None or self._wishes.broker is not None:
             return True
-        if done.returncode != 0:
-            raise DragomanError("The pipeline failed.", code="demo.pipeline", reason=done.stderr[-400:])
-        return self._compare(target, account)
+        aside = account.letters["expired"] + account.letters["invalid"]
+        return tables.rows + tables.quarantined == account.sent and tables.quarantined == aside
 
-    def _compare(self, target: str, account: Account) -> bool:
-        from dragoman.pipeline.running import Flow
-        from dragoman.pipeline.tables import open_table
+    def _look_around(self, tables: Tables | None) -> None:
+        registry, broker = shlex.quote(self._registry), shlex.quote(self._broker_url)
+        channels = loan_broker("channels")
+        say(f"  dragoman registry show {channels.LOAN_REQUEST}-value --registry {registry}")
+        say(f"  dragoman model diagram {shlex.quote(str(model()))} -o {self._folder}/loan-broker.svg")
+        say(f"  dragoman channel tail {channels.UNDELIVERABLE} --broker {broker} --registry {registry}")
+        if tables is not None:
+            place = shlex.quote(str(self._folder / "tables"))
+            say(f"  dragoman pipeline quarantine list --to {place} --table loan_broker_request")
 
-        name = Flow(REQUESTS).table_name
-        rows = open_table("delta", target, name).count()
-        quarantined = open_table("delta", target, f"{name}_quarantine").count()
-        emit_table(("table", "rows"), [(name, rows), (f"{name}_quarantine", quarantined)])
-        return rows == account.handled + account.dead and quarantined == account.invalid
+    def _stay(self) -> None:
+        say("All of it goes on running. Stop with Ctrl-C.")
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            say("Stopping.")
 
-    def _look_around(self) -> None:
-        registry = f"--registry {shlex.quote(f'sqlite://{self._folder}/registry.db')}"
-        broker = f"--broker {shlex.quote(self._url)}"
-        say(f"  dragoman registry show {REQUESTS}-value {registry}")
-        say(f"  dragoman channel tail {QUOTES} {broker} {registry}")
-        say(f"  dragoman channel dead list {REQUESTS} {broker}")
-        if self._tables:
-            say(f"  dragoman pipeline quarantine list --to {shlex.quote(str(self._folder / 'tables'))}")
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
