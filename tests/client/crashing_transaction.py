@@ -1,8 +1,6 @@
 """A program that copies orders to receipts in transactions of Kafka and, if told so, dies in one of them.
 
-    python crashing_transaction.py URL REGISTRY CHANNEL COUNT POINT
-
-It ends when all orders are handled.
+python crashing_transaction.py URL REGISTRY CHANNEL POINT
 """
 
 from __future__ import annotations
@@ -16,10 +14,9 @@ from typing import Annotated, Any
 
 from dragoman import Client, Producer, To, endpoint, record
 from dragoman.adapters.kafka import KafkaBroker
-from dragoman.core.errors import BrokerError
 from dragoman.core.message import Message, Position
 
-URL, REGISTRY, CHANNEL, COUNT, POINT = sys.argv[1:6]
+URL, REGISTRY, CHANNEL, POINT = sys.argv[1:5]
 
 
 @record
@@ -59,18 +56,9 @@ async def copy(order: Order, receipts: Annotated[Producer[Receipt], To(f"{CHANNE
 async def main() -> None:
     broker = FatalBroker(URL)
     await broker.connect()
-    async with Client(broker, REGISTRY, [copy]):
-        while await behind(broker):
-            await asyncio.sleep(0.05)
+    async with Client(broker, REGISTRY, [copy]) as client:
+        await client.run()
     await broker.close()
-
-
-async def behind(broker: KafkaBroker) -> bool:
-    try:
-        lags = await broker.lag(CHANNEL, f"{CHANNEL}-copy")
-    except BrokerError:
-        return True  # A server that has just started has to find its groups first.
-    return not lags or any(lag.behind for lag in lags)
 
 
 if __name__ == "__main__":

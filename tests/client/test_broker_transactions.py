@@ -6,6 +6,8 @@ import asyncio
 import secrets
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from dragoman import Client, record
@@ -24,10 +26,15 @@ class Order:
     number: int
 
 
-async def run(*arguments: str) -> int:
+@asynccontextmanager
+async def program(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(sys.executable, str(PROGRAM), *arguments)
-    async with asyncio.timeout(180):
-        return await process.wait()
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
 async def numbers(client: Client, channel: str) -> list[int]:
@@ -42,8 +49,15 @@ async def numbers(client: Client, channel: str) -> list[int]:
 async def crash(client: Client, url: str, registry: str, point: str) -> None:
     channel = f"orders-{secrets.token_hex(4)}"
     await client.publish_many(channel, [Order(number) for number in range(COUNT)], key=lambda o: o.number)
-    assert await run(url, registry, channel, str(COUNT), point) == -signal.SIGKILL
-    assert await run(url, registry, channel, str(COUNT), "none") == 0
+    async with program(url, registry, channel, point) as doomed, asyncio.timeout(180):
+        assert await doomed.wait() == -signal.SIGKILL
+    async with program(url, registry, channel, "none") as survivor:
+        async with asyncio.timeout(180):
+            while set(await numbers(client, f"{channel}-replies")) < set(range(COUNT)):
+                await asyncio.sleep(0.5)
+        survivor.terminate()
+        async with asyncio.timeout(60):
+            assert await survivor.wait() == 0
     everything = list(range(COUNT))
     assert await numbers(client, f"{channel}-receipts") == everything
     assert await numbers(client, f"{channel}-replies") == everything

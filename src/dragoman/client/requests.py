@@ -179,7 +179,8 @@ class Requester:
             if self._own is not None and not self._own[0].worn_out(now):
                 return self._own
             if self._own is None:
-                await remove_orphans(self._broker, now)
+                with contextlib.suppress(BrokerError):
+                    await remove_orphans(self._broker, now)
             else:
                 self._worn_out.append(self._own)
             address = new_address(self._name, now)
