@@ -55,9 +55,11 @@ async def answering(*controllers: object, **changes: object) -> AsyncIterator[Ga
 
 async def asked(gateway: Gateway, envelope: Envelope) -> Envelope:
     await drop(gateway, envelope)
-    found = await collect(gateway, envelope, wait=30.0)
-    assert found is not None
-    return found
+    async with asyncio.timeout(120):
+        while True:
+            found = await collect(gateway, envelope, wait=30.0)
+            if found is not None:
+                return found
 
 
 @orchestrator("service.shares", options=QUICK)
@@ -263,19 +265,33 @@ async def test_answers_that_do_not_come_are_not_waited_for() -> None:
 
 
 @orchestrator("service.shares", options=QUICK)
-class Echo:
-    """Asks itself, without end."""
-
+class First:
     @on("select")
-    async def again(self, call: Call) -> list[Datum]:
-        answer = await call.ask("service.shares", "select")
-        return [*answer.data, datum("hop", "")]
+    async def onward(self, call: Call) -> list[Datum]:
+        return (await call.ask("service.second", "select")).data
 
 
-async def test_a_request_cannot_be_forwarded_without_end() -> None:
-    async with answering(Echo) as gateway:
-        for hops in (1, 3):
-            found = await asked(gateway, ask(ttl=hops))
+@orchestrator("service.second", options=QUICK)
+class Second:
+    @on("select")
+    async def onward(self, call: Call) -> list[Datum]:
+        return (await call.ask("service.third", "select")).data
+
+
+@orchestrator("service.third", options=QUICK)
+class Third:
+    @on("select")
+    async def end(self, call: Call) -> list[Datum]:
+        return [datum("left", str(call.hops))]
+
+
+@pytest.mark.parametrize(("hops", "enough"), [(1, False), (2, False), (3, True), (4, True)])
+async def test_a_request_is_forwarded_as_often_as_its_hops_allow(hops: int, enough: bool) -> None:
+    async with answering(First, Second, Third) as gateway:
+        found = await asked(gateway, ask(ttl=hops))
+        if enough:
+            assert found.text("left") == str(hops - 3)
+        else:
             assert failed(found) == ("Failed", "The request has been forwarded too often.")
 
 

@@ -64,14 +64,16 @@ async def test_the_page_drops_off_five_requests_and_shows_the_answers(stock_mark
     program = chromium_program()
     async with stock_market.running(slowness=0.02) as places, async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=program, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+            timeout=180_000,
         )
         try:
             page = await browser.new_page(viewport={"width": 900, "height": 620})
             problems: list[str] = []
             page.on("pageerror", lambda error: problems.append(str(error)))
             page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
-            page.set_default_timeout(60_000)
+            page.set_default_timeout(120_000)
             await page.goto(places.page)
             await page.get_by_role("button", name="Ask").click()
             await page.wait_for_function(
