@@ -209,3 +209,23 @@ async def test_without_counting_deliveries_the_capability_is_gone(rabbitmq_serve
     assert RabbitmqBroker(rabbitmq_server.url).capabilities.delivery_count
     quick = RabbitmqBroker(f"{rabbitmq_server.url}?count_deliveries=false")
     assert not quick.capabilities.delivery_count
+
+
+async def test_a_catalog_whose_maker_died_on_the_way_is_made_whole(rabbitmq_server: Rabbitmq) -> None:
+    vhost = f"v{uuid4().hex}"
+    rabbitmq_server.evaluate(
+        f'rabbit_vhost:add(<<"{vhost}">>, <<"test">>),'
+        f'rabbit_auth_backend_internal:set_permissions(<<"guest">>, <<"{vhost}">>,'
+        '<<".*">>, <<".*">>, <<".*">>, <<"test">>).\n'
+    )
+    url = f"{rabbitmq_server.url}{vhost}"
+    connection = await aiormq.connect(url.replace("rabbitmq://", "amqp://"))
+    unborn = {"x-queue-type": "stream"}
+    await (await connection.channel()).queue_declare("dragoman/catalog", durable=True, arguments=unborn)
+    await connection.close()
+    broker = RabbitmqBroker(url)
+    await broker.connect()
+    assert await broker.channels() == []
+    await broker.create(Channel("first", 1))
+    assert await broker.channels() == ["first"]
+    await broker.close()

@@ -17,10 +17,10 @@ from uuid import uuid4
 
 from dragoman.adapters.rabbitmq import names, wire
 from dragoman.adapters.rabbitmq.link import Link
-from dragoman.adapters.rabbitmq.streams import look
+from dragoman.adapters.rabbitmq.streams import UNBORN, look
 from dragoman.core.broker import Sharing
 from dragoman.core.channel import Channel
-from dragoman.core.errors import ChannelNotFound
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 
 log = logging.getLogger("dragoman.rabbitmq")
 
@@ -64,9 +64,8 @@ class Catalog:
     async def open(self) -> None:
         """Make the stream if it is not there. Two that do so at once leave two births, which is no harm."""
         try:
-            async with self._link.borrowed() as pipe:
-                await pipe.queue_declare(names.CATALOG, passive=True)
-        except ChannelNotFound:
+            await look(self._link, names.CATALOG, "last", patience=UNBORN)
+        except (ChannelNotFound, BrokerUnavailable):
             async with self._link.borrowed(confirms=True) as pipe:
                 await pipe.queue_declare(names.CATALOG, durable=True, arguments={"x-queue-type": "stream"})
                 await (await pipe.send(wire.birth_frames(pipe.number, names.CATALOG), 1, set()))

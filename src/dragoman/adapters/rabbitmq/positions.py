@@ -14,7 +14,7 @@ from pamqp.commands import Basic
 
 from dragoman.adapters.rabbitmq import wire
 from dragoman.adapters.rabbitmq.link import Link
-from dragoman.adapters.rabbitmq.streams import look
+from dragoman.adapters.rabbitmq.streams import UNBORN, look
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 from dragoman.core.progress import Progress
 
@@ -49,7 +49,6 @@ async def begin(link: Link, queue: str, temporary: bool) -> bytes | None:
     try:
         return await load(link, queue, temporary)
     except BrokerUnavailable:
-        # Whoever made it may have died before its birth. One more does no harm.
         await _bear(link, queue)
         return await load(link, queue, temporary)
 
@@ -70,7 +69,7 @@ async def load(link: Link, queue: str, temporary: bool) -> bytes | None:
     try:
         if temporary:
             return await _peek(link, queue)
-        return (await look(link, queue, "last"))[-1].body or None
+        return (await look(link, queue, "last", patience=UNBORN))[-1].body or None
     except ChannelNotFound:
         return None
 

@@ -11,6 +11,8 @@ from dragoman.core.errors import BrokerUnavailable
 
 ALL = 60_000
 """More than a chunk of a stream holds, less than a prefetch can be."""
+UNBORN = 3.0
+"""Whoever made a stream may have died before its birth. After so many seconds it is given one more."""
 SKEW = 1000
 """Publishers' clocks differ: so many messages before the one that was found are looked at, too."""
 
@@ -21,7 +23,9 @@ class Record(NamedTuple):
     body: bytes
 
 
-async def look(link: Link, stream: str, offset: int | str, prefetch: int = ALL) -> list[Record]:
+async def look(
+    link: Link, stream: str, offset: int | str, prefetch: int = ALL, patience: float | None = None
+) -> list[Record]:
     """What the stream holds from ``offset`` on: to its end, or at least ``prefetch`` records.
 
     The server sends all that it has for a new consumer in one go. So once one record is here, the answer to
@@ -37,7 +41,8 @@ async def look(link: Link, stream: str, offset: int | str, prefetch: int = ALL) 
     async with link.borrowed() as pipe:
         await pipe.basic_qos(prefetch_count=prefetch)
         await pipe.consume(stream, take, arguments={"x-stream-offset": offset}, on_end=first.set)
-        await first.wait()
+        async with asyncio.timeout(patience):
+            await first.wait()
         await pipe.basic_qos(prefetch_count=prefetch)
     if not found:
         raise BrokerUnavailable("The stream was deleted meanwhile.", next="Try again.", stream=stream)
