@@ -383,4 +383,6 @@ async def test_server_and_client_show_their_certificates(tmp_path: Path, certifi
             await MqttBroker(trusted).connect()
         with pytest.raises(AccessRefused):
             await MqttBroker(place).connect()
-        await works(MqttBroker(f"{trusted}&certificate={certificates.client}&key={certificates.client_key}"))
+        await works(
+            MqttBroker(f"{trusted}&certificate={certificates.client}&private_key={certificates.client_key}")
+        )

@@ -355,7 +355,7 @@ async def open_connection(
     except ssl.SSLError as error:
         raise AccessRefused(
             f"There is no trust between server and client: {error.reason or error}.",
-            next="Check tls, ca, certificate and key.",
+            next="Check tls, ca, certificate and private_key.",
             server=where,
         ) from error
     except (OSError, TimeoutError) as error:

@@ -85,8 +85,8 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "tls": one_of("true", "false"),
     "ca": _file,
     "certificate": _file,
-    "key": _file,
-    "key_password": str,
+    "private_key": _file,
+    "private_key_password": str,
 }
 
 
@@ -118,7 +118,7 @@ def _context(given: dict[str, str], url: str) -> ssl.SSLContext | None:
     """Takes the options about TLS out of the others."""
     wanted = given.pop("tls", None)
     ca, certificate = given.pop("ca", None), given.pop("certificate", None)
-    key, password = given.pop("key", None), given.pop("key_password", None)
+    key, password = given.pop("private_key", None), given.pop("private_key_password", None)
     if wanted != "true":
         if ca or certificate or key or password:
             raise ConfigurationError(
@@ -135,6 +135,6 @@ def _context(given: dict[str, str], url: str) -> ssl.SSLContext | None:
         raise ConfigurationError(
             f"The certificates cannot be used: {error}",
             code="configuration.option",
-            next="Check ca, certificate, key and key_password: files in PEM format.",
+            next="Check ca, certificate and private_key: files in PEM format.",
         ) from error
     return context

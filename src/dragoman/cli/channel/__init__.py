@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.channel import altering, bridging, dead, messages
+from dragoman.cli.channel import altering, bridging, comparing, dead, messages
 from dragoman.cli.channel.options import BrokerUrl, Name, connected, pairs
 from dragoman.cli.output import Json, emit_json, emit_table, run, say
 from dragoman.core.channel import Channel
@@ -19,6 +19,7 @@ app.command()(messages.tail)
 app.command()(messages.replay)
 app.command()(bridging.bridge)
 app.command()(altering.alter)
+app.command()(comparing.capabilities)
 
 
 @app.command("list")
