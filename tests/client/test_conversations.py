@@ -224,6 +224,30 @@ async def test_replies_are_correlated_by_a_header_of_ones_own(
     assert sent.header("order") == b"o-5"
 
 
+async def test_a_correlation_that_is_under_way_is_not_used_twice(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    async with Client(memory, registry) as client:
+        await memory.create(Channel("loan.replies"))
+
+        async def ask() -> LoanReply:
+            return await client.request(
+                "loan.requests",
+                LoanRequest(5, 1.0, 1),
+                reply=LoanReply,
+                timeout=3600,
+                reply_to="loan.replies",
+                correlation=BY_NUMBER,
+            )
+
+        first = asyncio.create_task(ask())
+        await until(lambda: client.metrics.of("loan.requests").published)
+        with pytest.raises(ClientError, match="under way already"):
+            await ask()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
 async def test_a_reply_that_does_not_carry_its_correlation_is_refused(
     memory: MemoryBroker, registry: Registry
 ) -> None:

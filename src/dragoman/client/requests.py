@@ -141,6 +141,13 @@ class Requester:
         if question.reply_to is not None:
             mailbox = await self._listen_on(question.reply_to, place)
             number, pairs = self._numbered(question, given)
+            if number in mailbox.waiting:
+                raise ClientError(
+                    f"A request with the correlation {text_of(number)!r} is under way already.",
+                    code="client.correlation",
+                    next="Wait for its reply, or use another value.",
+                    channel=question.producer.channel,
+                )
             return mailbox, number, pairs
         own = self._own
         if own is None or own[0].worn_out(self._now()):
