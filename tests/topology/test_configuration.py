@@ -114,6 +114,12 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path: Path, text: str, says: 
     assert "2" in str(refused.value)
 
 
+@pytest.mark.parametrize("value", [5, None, True])
+def test_a_property_that_is_not_text_is_refused_not_overlooked(value: object) -> None:
+    with pytest.raises(ConfigurationError, match="Properties are text"):
+        configuration().said(PRICES, Role.PUBLISHER, {"queue.size": value})  # type: ignore[dict-item]
+
+
 def test_wrong_defaults_are_refused_and_change_nothing() -> None:
     found = configuration()
     found.set_defaults("kafka", {"queue.size": "7"})

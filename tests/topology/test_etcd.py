@@ -19,7 +19,7 @@ from dragoman.topology.signing import new_key
 from tests.services.etcd import Etcd
 from tests.services.fixtures import missing, running
 from tests.services.server import ServiceUnavailable
-from tests.topology.etcds import SHORT, Cluster, Line, Operator, TlsEtcd, etcd_url
+from tests.topology.etcds import SHORT, Cluster, GuardedEtcd, Line, Operator, TlsEtcd, etcd_url
 from tests.topology.records import Price
 from tests.topology.world import LOOPBACK, Inbox, allowed, memory_url, until
 
@@ -120,6 +120,16 @@ async def test_what_is_known_is_forgotten_when_etcd_is_away_for_too_long(etcd: E
             await knows(one)
             await line.mend()
             await knows(one, endpoint)
+
+
+async def test_an_etcd_that_is_away_at_the_start_is_used_when_it_comes(etcd: Etcd) -> None:
+    async with Line(etcd.port) as line, program(etcd_url(etcd)) as other:
+        await line.cut()
+        async with program(etcd_url(etcd, port=line.port)) as late:
+            endpoint = await published(late, "prices")
+            await until(lambda: "does not answer" in (discovery(late).trouble or ""))
+            await line.mend()
+            await knows(other, endpoint)
 
 
 async def test_a_lost_lease_is_replaced_and_all_entries_are_written_again(etcd: Etcd) -> None:
@@ -300,7 +310,7 @@ async def test_a_dead_program_is_not_kept_alive_by_who_keeps_its_lease_or_repeat
 
 
 async def test_user_and_password(service_folder: Path) -> None:
-    server = Etcd(service_folder / "topology" / "guarded")
+    server = GuardedEtcd(service_folder / "topology" / "guarded")
     server.start()
     try:
         async with Operator(server) as operator:

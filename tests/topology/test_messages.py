@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman import Client, ClientOptions, Naming, endpoint
+from dragoman import Client, ClientOptions, Naming, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
-from dragoman.core.errors import ConfigurationError, EncodeError
+from dragoman.core.errors import ConfigurationError, Conflict, EncodeError
 from dragoman.core.message import Message
 from dragoman.registry import connect
 from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topology
@@ -265,6 +267,62 @@ async def test_a_slow_subscriber_of_multicast_has_a_bounded_queue_and_all_loss_i
         await until(lambda: len(got) + metrics.missing == 100)
         assert metrics.missing > 0
         assert got == sorted(got)
+
+
+async def test_multicast_announces_a_group_and_never_this_machine_alone() -> None:
+    async with Topology([LOOPBACK], registry=allowed()) as topology:
+        await topology.publisher("prices")
+        properties = topology.own_endpoints()[0].properties()
+        assert ipaddress.ip_address(properties["multicast.group"]).is_multicast
+        assert not any("127.0.0.1" in value or "localhost" in value for value in properties.values())
+
+
+async def test_a_message_sent_at_once_reaches_the_subscribers_of_the_same_program() -> None:
+    """Also with a serializer that the receiver did not listen to before."""
+    async with Topology([memory_url()], registry=allowed()) as topology:
+        inbox = Inbox()
+        await topology.offer("prices", inbox).wait(30)
+        await (await topology.publisher("prices", properties={"serializer": "cbor"})).send(Price("a", 1.0))
+        await inbox.has(1)
+
+
+async def test_an_older_version_of_a_record_is_read_as_the_newer_one() -> None:
+    @record(name="Price", namespace="fx")
+    class OldPrice:
+        symbol: str
+        bid: float
+        venue: str
+
+    url, inbox = memory_url(), Inbox()
+    async with (
+        Topology([url], registry=AllowList([Price, OldPrice])) as receiving,
+        Topology([url], registry=AllowList([OldPrice])) as sending,
+    ):
+        await receiving.offer("prices", inbox).wait(30)
+        await (await sending.publisher("prices")).send(OldPrice("a", 1.0, "XETR"))
+        await inbox.has(1)
+        assert inbox.got == [Price("a", 1.0)]
+
+
+def test_two_types_that_would_share_an_id_are_refused() -> None:
+    types = AllowList([Price])
+    ((id, schema), *_) = types._schemas.items()
+    types._schemas[id] = replace(schema, fingerprint="another")
+    with pytest.raises(Conflict, match="share the id"):
+        types.allow(Price)
+
+
+def test_two_classes_of_one_name_are_refused_by_a_subscriber() -> None:
+    @record(name="Price", namespace="fx")
+    class Another:
+        text: str
+
+    async def offer() -> None:
+        async with Topology(registry=allowed()) as topology:
+            topology.offer("prices", Inbox(), types=[Price, Another])
+
+    with pytest.raises(ConfigurationError, match=r"Two classes are named fx\.Price"):
+        asyncio.run(offer())
 
 
 async def test_a_large_message_goes_by_multicast_in_pieces() -> None:

@@ -62,7 +62,7 @@ class EtcdDiscovery:
         self.grace: float = options.get("grace", 60.0)
         self._signer = signer
         self._trust = Trust.read(options["trust"]) if "trust" in options else trust
-        self.gateway = Gateway(_access(url, options), timeout=max(0.5, min(5.0, refresh)))
+        self.gateway = Gateway(_access(url, options), timeout=max(2.0, min(5.0, refresh)))
         self.keeper = Keeper(self.gateway, ttl, refresh, self._render)
         self.watch = Watch(self.gateway, PREFIX, self)
         self.gateway.switched = self.watch.suspect

@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
@@ -19,6 +19,7 @@ from dragoman.core.errors import ConfigurationError, DiscoveryUnavailable
 
 log = logging.getLogger("dragoman.topology")
 
+AUTHENTICATION = 10.0
 UNAUTHENTICATED = 16
 NOT_FOUND = 5
 _TRY_ANOTHER = frozenset({4, 8, 14})
@@ -37,7 +38,7 @@ class Access:
 
     hosts: tuple[str, ...]
     user: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
     tls: bool = False
     ca: str | None = None
     certificate: str | None = None
@@ -111,7 +112,9 @@ class Gateway:
 
     async def _authenticate(self, host: str) -> None:
         credentials = {"name": self._access.user, "password": self._access.password}
-        reply = await self._client.post(f"{host}/v3/auth/authenticate", json=credentials)
+        # Passwords are slow to check on purpose.
+        timeout = max(AUTHENTICATION, self._timeout)
+        reply = await self._client.post(f"{host}/v3/auth/authenticate", json=credentials, timeout=timeout)
         if reply.status_code != 200:
             raise _error(reply.content, reply.status_code)
         self._token = reply.json()["token"]
