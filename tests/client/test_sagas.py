@@ -266,8 +266,10 @@ async def test_a_saga_of_a_known_id_is_not_begun_again(
     saga, people = orchestrate(trip()), Participants()
     async with Client(memory, registry, [saga, *people.endpoints()], database=database):
         for _ in range(3):
-            await saga.start(Trip("Ada"), id="trip-1")
-        await saga.ended("trip-1")
+            await saga.start(Trip("Ada"), id="trips/2026/1")
+        await saga.ended("trips/2026/1")
+        with pytest.raises(ConfigurationError, match="cannot have 151 characters"):
+            await saga.start(Trip("Ada"), id="x" * 151)
         with pytest.raises(NotFound, match="no saga 'trip-2'"):
             await saga.progress("trip-2")
     assert people.calls.count("Book flight") == 1

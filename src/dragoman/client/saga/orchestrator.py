@@ -34,6 +34,7 @@ from dragoman.client.saga.transitions import Verdict, after
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.database import Transaction, TransactionConflict
+from dragoman.core.errors import ConfigurationError
 from dragoman.core.format import Codec, Format
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
@@ -45,6 +46,7 @@ log = logging.getLogger("dragoman.saga")
 POLL = 0.1
 LEASE = 3.0
 BATCH = 50
+LONGEST_ID = 150
 
 
 class Orchestrator(Generic[D]):
@@ -74,6 +76,12 @@ class Orchestrator(Generic[D]):
 
     def begin(self, tx: Transaction, data: D, id: str) -> None:
         """The same, as part of a transaction of the application."""
+        if not 0 < len(id) <= LONGEST_ID:
+            raise ConfigurationError(
+                f"The id of a saga cannot have {len(id)} characters.",
+                code="saga.id",
+                next=f"Use 1 to {LONGEST_ID}.",
+            )
         if state.find(tx, id) is not None:
             return
         now = time.time()
@@ -98,7 +106,7 @@ class Orchestrator(Generic[D]):
 
     def answered(self, reply: dict[str, Any] | None, message: Message, tx: Transaction) -> None:
         """A participant has answered. Answers to what is not asked any more are passed over."""
-        id, step, direction, attempt = (text_of(message.header(CORRELATION_ID)).split("/") + [""] * 4)[:4]
+        id, step, direction, attempt = _number(text_of(message.header(CORRELATION_ID)))
         saga = state.find(tx, id)
         current = saga is not None and self._expected(saga) == (step, direction, attempt)
         if saga is None or not current:
@@ -238,6 +246,12 @@ def orchestrate(saga: Saga[D]) -> Orchestrator[D]:
     made = type(name, (Orchestrator,), members)
     controller(group=f"saga.{saga.name}")(made)
     return cast("Orchestrator[D]", made(saga, outboxes))
+
+
+def _number(correlation: str) -> tuple[str, str, str, str]:
+    """Saga, step, direction and attempt. An id may have slashes, the others have none."""
+    parts = correlation.rsplit("/", 3)
+    return (parts[0], parts[1], parts[2], parts[3]) if len(parts) == 4 else ("", "", "", "")
 
 
 def _verdict(message: Message) -> tuple[Verdict, str]:
