@@ -22,6 +22,7 @@ from dragoman.client.saga.state import ENDED, Progress, State
 from dragoman.client.saga.transitions import Verdict, after
 from dragoman.core.database import Database, Transaction
 from dragoman.core.errors import ConfigurationError, Conflict, NotFound
+from dragoman.core.loading import DATABASES, load, scheme_of
 from dragoman.core.registry import Registry
 from tests.client.waiting import until
 
@@ -313,3 +314,27 @@ def test_whatever_is_answered_nothing_is_undone_after_the_pivot(verdicts: list[V
         assert done == [0, 1, 2, 3]
     elif now.state is State.REJECTED:
         assert done == []
+
+
+@pytest.mark.parametrize("server", ["postgres", "mariadb"])
+async def test_sagas_are_kept_on_servers_too(
+    memory: MemoryBroker, registry: Registry, request: pytest.FixtureRequest, server: str
+) -> None:
+    url = str(request.getfixturevalue(f"{server}_server").url)
+    database: Database = load(DATABASES, scheme_of(url))(url)
+    with database.transaction() as tx:
+        for table in ("bookings", "dragoman_sagas", "dragoman_saga_events", "dragoman_handled"):
+            tx.execute(f"DROP TABLE IF EXISTS {table}")
+        tx.execute("CREATE TABLE bookings (what VARCHAR(50), traveller VARCHAR(50))")
+    saga, people = orchestrate(trip()), Participants(payment=1, ticket=1)
+    try:
+        async with Client(memory, registry, [saga, *people.endpoints()], database=database), saga.watch():
+            rejected = await saga.ended(await saga.start(Trip("Ada")))
+            completed = await saga.ended(await saga.start(Trip("Bob")))
+        assert rejected.state is State.REJECTED
+        assert completed.state is State.COMPLETED
+        assert bookings(database) == ["flight", "hotel", "payment", "ticket"]
+        assert [each.id for each in Ledger(database).list(only="completed")] == [completed.id]
+        assert told(database, completed.id)[-1] == "completed"
+    finally:
+        database.close()
