@@ -1,8 +1,8 @@
 """Typed records of nine fields over MQTT 5: Dragoman, and paho-mqtt moving the same bytes.
 
 One mosquitto that saves its database at intervals, quality of service 1, one process. Both acknowledge by
-hand after handling, from a session that was there before the messages. Both publish in batches of 500 and wait
-for the server's word on each message (``confirm=received``: paho knows nothing more). There is no typed peer:
+hand after handling, from a session that was there before the messages. Both publish in batches of 500 and
+wait for the server's word on each (``confirm=received``: paho knows nothing more). There is no typed peer:
 FastStream's MQTT broker stands on a client library of its own that is no dependency here.
 """
 
