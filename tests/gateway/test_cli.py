@@ -7,13 +7,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
 
+from dragoman.cli import main
 from dragoman.core.errors import ConfigurationError
 from dragoman.gateway.configuration import options_from, read_file, secret_from
 from dragoman.gateway.envelope import collection, request, to_json
@@ -49,9 +51,30 @@ level = "basic"
 """
 
 
-def dragoman(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dragoman.cli", "gateway", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def dragoman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line, in this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> Done:
+        capsys.readouterr()
+        code = 0
+        try:
+            main(["gateway", *words])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return run
 
 
 @contextmanager
@@ -68,9 +91,9 @@ def serving(folder: Path, *words: str) -> Iterator[str]:
         process.communicate(timeout=120)
 
 
-def test_a_gateway_runs_with_keys_and_survives_its_process(tmp_path: Path) -> None:
-    made = dragoman(tmp_path, "keys", "create", "partner", "--resource", "service.shares", "--json")
-    key = json.loads(made.stdout)["key"]
+def test_a_gateway_runs_with_keys_and_survives_its_process(tmp_path: Path, dragoman: Run) -> None:
+    made = dragoman("keys", "create", "partner", "--resource", "service.shares", "--json")
+    key = json.loads(made.out)["key"]
     asked = request("service.shares", "select", client_id="backend", token=key)
     with serving(tmp_path, "--public", "service.shares") as url:
         dropped = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON)
@@ -82,17 +105,17 @@ def test_a_gateway_runs_with_keys_and_survives_its_process(tmp_path: Path) -> No
         assert nothing.status_code == 204
     secret = tmp_path / ".dragoman" / "gateway.key"
     assert secret.stat().st_mode & 0o777 == 0o600
-    listed = json.loads(dragoman(tmp_path, "keys", "list", "--json").stdout)
+    listed = json.loads(dragoman("keys", "list", "--json").out)
     assert [(each["owner"], each["resources"]) for each in listed] == [("partner", "service.shares")]
     assert key.partition(".")[2] not in repr(listed)
-    assert dragoman(tmp_path, "keys", "revoke", key.partition(".")[0]).returncode == 0
-    assert dragoman(tmp_path, "keys", "revoke", key.partition(".")[0]).returncode == 2
+    assert dragoman("keys", "revoke", key.partition(".")[0]).code == 0
+    assert dragoman("keys", "revoke", key.partition(".")[0]).code == 2
 
 
-def test_a_file_says_what_can_be_reached(tmp_path: Path) -> None:
+def test_a_file_says_what_can_be_reached(tmp_path: Path, dragoman: Run) -> None:
     (tmp_path / "gateway.toml").write_text(CONFIG)
-    shown = dragoman(tmp_path, "check", "--config", "gateway.toml", "--json")
-    rows = json.loads(shown.stdout)
+    shown = dragoman("check", "--config", "gateway.toml", "--json")
+    rows = json.loads(shown.out)
     assert [(each["resource"], each["level"]) for each in rows] == [
         ("service.shares", "original_token"),
         ("service.auth", "basic"),
@@ -132,7 +155,7 @@ def test_a_secret_is_made_once(tmp_path: Path) -> None:
     assert secret_from(path, make=True) == first
 
 
-def test_workers_do_not_pretend_to_share_memory(tmp_path: Path) -> None:
-    failed = dragoman(tmp_path, "serve", "--port", "0", "--workers", "2", "--broker", "memory://")
-    assert failed.returncode == 2
-    assert "memory" in failed.stderr
+def test_workers_do_not_pretend_to_share_memory(dragoman: Run) -> None:
+    failed = dragoman("serve", "--port", "0", "--workers", "2", "--broker", "memory://")
+    assert failed.code == 2
+    assert "memory" in failed.err

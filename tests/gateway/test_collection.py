@@ -15,6 +15,7 @@ from dragoman.gateway.security.keys import create_key
 from dragoman.gateway.security.level import AUTHORIZED, Asking, Levels
 from dragoman.gateway.store.port import Held
 from tests.gateway.kit import COLLECTION, Clock, answer, ask, collect, inside, options, running, token
+from tests.gateway.stores import store_url
 from tests.gateway.test_drop_off import changed, drop
 
 
@@ -194,6 +195,26 @@ async def test_who_waits_at_one_gateway_is_given_what_comes_to_another(tmp_path)
         [(stamped, _)] = await inside(one)
         await answer(other, stamped, [])
         assert await asyncio.wait_for(waiting, 60) is not None
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+async def test_it_does_not_matter_which_gateway_a_client_meets(
+    kind: str, request: pytest.FixtureRequest, tmp_path
+) -> None:
+    shared = options(store=store_url(kind, request, tmp_path))
+    async with Gateway(shared) as one, Gateway(shared) as other:
+        asked = ask()
+        receipt = await drop(one, asked)
+        await one.drop_off.close()
+        assert await drop(other, asked) == receipt
+        [(stamped, _)] = await inside(one)
+        await one.client.publish(
+            COLLECTION, response(stamped, [datum("change", "4")], source="service.shares", to=COLLECTION)
+        )
+        found = await collect(other, asked, wait=30.0)
+        assert found is not None
+        assert found.text("change") == "4"
+        assert await collect(one, asked) is None
 
 
 async def test_waiting_ends_and_does_not_pile_up() -> None:
