@@ -90,7 +90,7 @@ class Conductor:
         return self.report
 
     def _conduct(self, started: float) -> None:
-        report, marks = self.report, [self.report.wanted // 3, 2 * self.report.wanted // 3]
+        report, marks = self.report, [self.report.wanted // 4, self.report.wanted // 2]
         kill_at = started + self._plan.kill_every
         while report.lost and time.monotonic() < started + self._plan.patience:
             self._tend()
