@@ -10,7 +10,8 @@ from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.clock import ManualClock
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, TopologyConflict
 from dragoman.topology import Change, Endpoint, Role, Topic, Topology
-from dragoman.topology.admins.broker import BrokerAdmin
+from dragoman.topology.admin import Wanted
+from dragoman.topology.admins.broker import BrokerAdmin, BrokerSender
 from tests.topology.records import Price
 from tests.topology.world import LOOPBACK, Inbox, allowed, memory_url, slot_of, until
 
@@ -285,6 +286,50 @@ async def test_a_broker_that_is_away_at_the_start_is_used_when_it_comes() -> Non
         await until(lambda: "Nobody is there" in request._why)
         broker.away = False
         await request.wait(60)
+
+
+class Unopenable(BrokerAdmin):
+    """Says that it can, and then cannot."""
+
+    broken = True
+
+    async def sender(self, wanted: Wanted) -> BrokerSender:
+        if self.broken:
+            raise BrokerUnavailable("It was only a promise.")
+        return await super().sender(wanted)
+
+
+async def test_the_next_best_admin_serves_while_the_best_cannot_open() -> None:
+    admin = Unopenable(memory_url(), frozenset({"avro"}))
+    async with Topology([admin, LOOPBACK], registry=allowed()) as topology:
+        request = topology.request("prices")
+        await request.wait(30)
+        assert request.admin == "multicast"
+        admin.broken = False
+        await until(lambda: request.admin == "memory")
+
+
+async def test_a_transport_that_works_is_kept_when_its_replacement_cannot_be_opened() -> None:
+    admin = Unopenable(memory_url(), frozenset({"avro"}))
+    admin.broken = False
+    async with Topology([admin], registry=allowed()) as topology:
+        request = topology.request("prices")
+        publisher = await request.wait(30)
+        admin.broken = True
+        topology.set_defaults("memory", {"pub:queue.size": "9"})
+        await until(lambda: "promise" in slot_of(topology).why)
+        assert request.available
+        await publisher.send(Price("a", 1.0))
+        await topology.remove_admin("memory")
+        assert not request.available
+
+
+async def test_a_topology_that_cannot_start_leaves_nothing_behind() -> None:
+    recording: list[str] = []
+    topology = Topology(["memory://", "memory://"], [Recording(recording)], registry=allowed())
+    with pytest.raises(ConfigurationError):
+        await topology.__aenter__()
+    assert len(asyncio.all_tasks()) == 1
 
 
 async def test_two_admins_of_one_type_are_refused() -> None:

@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping
 
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerError, BrokerUnavailable, ChannelNotFound, ConfigurationError
+from dragoman.core.errors import (
+    AccessRefused,
+    BrokerUnavailable,
+    ChannelNotFound,
+    ConfigurationError,
+    DragomanError,
+)
 from dragoman.core.loading import BROKERS, load, redacted, scheme_of
 from dragoman.core.message import Message
 from dragoman.topology.admin import Inlet, Wanted
@@ -119,15 +125,12 @@ class BrokerAdmin:
             async with asyncio.timeout(max(PROBE, self._probe_every)):
                 if self._trouble is not None:
                     await self._broker.connect()
-                with contextlib.suppress(ChannelNotFound):
+                # Not there, or not for us to see: it answers, and that is all we ask.
+                with contextlib.suppress(ChannelNotFound, AccessRefused):
                     await self._broker.describe(PROBE_CHANNEL)
             self._trouble = None
-        except BrokerUnavailable as error:
+        except DragomanError as error:
             self._trouble = str(error)
-        except BrokerError as error:
-            # It answers, if only to say no: that is for whoever asks for a topic to see.
-            self._trouble = None
-            log.debug("The broker answers a probe with an error.", extra={"error_code": error.code})
         except TimeoutError:
             self._trouble = "The broker does not answer."
 

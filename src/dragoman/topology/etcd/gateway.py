@@ -104,8 +104,7 @@ class Gateway:
             self.requests += 1
             reply = await self._client.post(f"{host}{path}", json=body, headers=self._headers())
             if reply.status_code == 200:
-                answer: dict[str, Any] = reply.json()
-                return answer
+                return _answer(reply)
             if not (self._access.user and _code(reply.content) == UNAUTHENTICATED):
                 break
         raise _error(reply.content, reply.status_code)
@@ -162,6 +161,16 @@ async def _results(reply: httpx.Response) -> AsyncIterator[dict[str, Any]]:
             if "error" in answer:
                 raise DiscoveryUnavailable(f"etcd ends the watch: {answer['error'].get('message')}")
             yield answer["result"]
+
+
+def _answer(reply: httpx.Response) -> dict[str, Any]:
+    try:
+        answer = reply.json()
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict):
+        raise _Busy("the answer is not etcd's.")
+    return answer
 
 
 class _Busy(Exception):

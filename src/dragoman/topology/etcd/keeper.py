@@ -86,9 +86,12 @@ class Keeper:
                 self.lease_lost()
                 await asyncio.sleep(FIRST_REST / 4)
                 continue
-            except DiscoveryUnavailable as error:
+            except Exception as error:
                 if not failures:
-                    log.warning("etcd cannot be told.", extra={"why": str(error)})
+                    known = isinstance(error, DiscoveryUnavailable)
+                    log.warning(
+                        "etcd cannot be told.", exc_info=None if known else error, extra={"why": str(error)}
+                    )
                 failures += 1
                 self.trouble = str(error)
                 self.failed()

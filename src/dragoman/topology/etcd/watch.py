@@ -87,6 +87,11 @@ class Watch:
                     raise
                 failures = 0
                 self._follower.disconnected("Another connection to etcd has failed.")
+            except Exception as error:
+                failures += 1
+                self._anew = True
+                log.exception("Following etcd failed, it is tried again.")
+                self._follower.disconnected(repr(error))
             finally:
                 self._is_connected = False
             await asyncio.sleep(min(LONGEST_REST, FIRST_REST * 2 ** min(failures, 8)))

@@ -105,14 +105,18 @@ class MulticastReceiver:
         else:
             return
         queue = self._queue
-        if len(queue) >= self._room:
-            self._inlet.metrics.overflowed += 1
-            if not self._drop_oldest:
-                return
-            queue.popleft()
+        if len(queue) >= self._room and not self._make_room(message):
+            return
         queue.append((link, datagram, message))
         if len(queue) == 1:
             self._filled.set()
+
+    def _make_room(self, message: bytes | None) -> bool:
+        """Whether there is room now. What a message that goes leaves is a gap, which is counted as loss."""
+        dropped = self._queue.popleft()[2] if self._drop_oldest else message
+        if dropped is not None:
+            self._inlet.metrics.overflowed += 1
+        return self._drop_oldest
 
     def _stranger(self, datagram: Datagram) -> Link | None:
         """Only a static entry without a sender's number lets in whoever speaks on the topic."""
