@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import Client, ClientOptions, EndpointOptions, Message, RetryOptions, record
 from dragoman.core.broker import Subscription
-from dragoman.core.errors import ConfigurationError, GatewayError, RequestFailed
+from dragoman.core.errors import ConfigurationError, EncodeError, GatewayError, RequestFailed
 from dragoman.gateway.envelope import Datum, Envelope, datum, failed, from_data, nested, parts, response
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.orchestration import Call, Outcomes, Passes, on, orchestrator
@@ -95,6 +95,11 @@ class Shares:
         self.tries += 1
         raise RuntimeError("a secret of the house")
 
+    @on("process", "hopeless")
+    async def hopeless(self) -> None:
+        self.tries += 2
+        raise EncodeError("It will not fit the next time either.")
+
     @on("process", "slow", timeout=0.01)
     async def slow(self) -> None:
         self.tries += 1
@@ -139,7 +144,7 @@ async def test_failures_are_answers_too() -> None:
             assert problem.status == "Invalid"
 
 
-@pytest.mark.parametrize("entity", ["broken", "slow"])
+@pytest.mark.parametrize("entity", ["broken", "slow", "hopeless"])
 async def test_an_error_is_tried_again_then_answered_and_kept_as_a_dead_letter(entity: str) -> None:
     shares = Shares()
     async with answering(shares) as gateway:

@@ -95,11 +95,11 @@ class Gateway:
         while True:
             await asyncio.sleep(_SWEEP)
             try:
-                count = await self.store.sweep(self._clock())
+                self.audit.counts["expired", ""] += await self.store.sweep(self._clock())
             except NotNow:
                 log.info("The store is away; what has expired is swept later.")
-            else:
-                self.audit.counts["expired", ""] += count
+            except Exception:
+                log.exception("What has expired could not be swept; it is tried again.")
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

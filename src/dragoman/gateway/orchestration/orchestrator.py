@@ -24,19 +24,17 @@ from dragoman.client.controller import controller
 from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import endpoint
 from dragoman.client.headers import REPLY_TO
+from dragoman.client.middleware.retry import worth_trying
 from dragoman.client.options import EndpointOptions, RetryOptions
 from dragoman.client.outcome import Handler, Outcome
-from dragoman.client.parameters import hints_of
-from dragoman.core.errors import ConfigurationError, ConstraintViolated, DecodeError, Refused, RequestFailed
+from dragoman.core.errors import ConstraintViolated, DecodeError, Refused, RequestFailed
 from dragoman.core.message import Message, header
 from dragoman.gateway.envelope.derivation import OK, STATUS, failure, response
-from dragoman.gateway.envelope.mapping import from_data
 from dragoman.gateway.envelope.model import Envelope, datum
 from dragoman.gateway.orchestration.call import Call
 from dragoman.gateway.orchestration.outcomes import Outcomes
-from dragoman.gateway.orchestration.routing import On, Routes
+from dragoman.gateway.orchestration.routing import Routes
 from dragoman.gateway.security.passes import Passes
-from dragoman.schema.records import is_record
 
 C = TypeVar("C", bound=type)
 
@@ -77,11 +75,10 @@ def orchestrator(
 
     def decorate(cls: C) -> C:
         routes = Routes(cls)
-        takes = {id(mark): _arguments(cls, name, mark) for name, mark in routes}
 
         @endpoint(resource, reply_to=collection_point, options=terms.options, middleware=[_counted])
         async def on_request(self: Any, request: Envelope, message: Message, client: Client) -> Envelope:
-            return await _Answering(terms, routes, takes, self, client).answer(request, message)
+            return await _Answering(terms, routes, self, client).answer(request, message)
 
         setattr(cls, on_request.__name__, on_request)
         return controller(group=group or resource)(cls)
@@ -95,14 +92,10 @@ async def _counted(delivery: Delivery, next: Handler) -> Outcome:
     return await next(delivery)
 
 
-Take = Callable[[Envelope, Call], dict[str, Any]]
-
-
 @dataclass(frozen=True, slots=True)
 class _Answering:
     terms: Terms
     routes: Routes
-    takes: dict[int, Take]
     instance: Any
     client: Client
 
@@ -134,14 +127,13 @@ class _Answering:
         found = self.routes.find(request.destination)
         if found is None:
             return failure(request, "Unsupported", "Nobody here does this.", source=source, to=to)
-        name, mark = found
         try:
-            arguments = self.takes[id(mark)](request, call)
+            arguments = found.arguments(request, call)
         except (DecodeError, ConstraintViolated) as error:
             return failure(request, "Invalid", str(error), source=source, to=to)
         try:
-            async with asyncio.timeout(mark.timeout):
-                result = await _called(getattr(self.instance, name), arguments)
+            async with asyncio.timeout(found.timeout):
+                result = await _called(getattr(self.instance, found.name), arguments)
         except RequestFailed as error:
             status = str(error.where.get("status", "Failed"))
             return failure(request, status, error.what, source=source, to=to)
@@ -152,7 +144,7 @@ class _Answering:
 
     def _is_last(self, error: Exception) -> bool:
         retry = self.terms.options.retry
-        return _attempt.get() >= retry.attempts or isinstance(error, retry.never)
+        return _attempt.get() >= retry.attempts or not worth_trying(retry, error)
 
     async def _tell(self, request: Envelope, message: Message) -> None:
         """Whoever waits outside is told that there will be no answer. Why, is in the dead letter."""
@@ -172,28 +164,3 @@ async def _called(method: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         return await method(**arguments)
     result = await asyncio.to_thread(method, **arguments)
     return await result if isinstance(result, Awaitable) else result
-
-
-def _arguments(cls: type, name: str, mark: On) -> Take:
-    """How the parameters of a method are filled, by their types."""
-    method = getattr(cls, name)
-    hints = mark.hints if mark.hints is not None else hints_of(method) or {}
-    wanted: dict[str, Any] = {
-        each: hints.get(each) for each in list(inspect.signature(method).parameters)[1:]
-    }
-    for parameter, kind in wanted.items():
-        if kind is not Envelope and kind is not Call and not is_record(kind):
-            raise ConfigurationError(
-                f"The parameter {parameter!r} of {cls.__qualname__}.{name} cannot be {kind!r}.",
-                code="configuration.orchestrator",
-                next="Use a record class, Envelope or Call.",
-            )
-
-    def take(request: Envelope, call: Call) -> dict[str, Any]:
-        given: dict[Any, Any] = {Envelope: request, Call: call}
-        return {
-            parameter: given[kind] if kind in given else from_data(request.data, kind)
-            for parameter, kind in wanted.items()
-        }
-
-    return take

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dragoman.client.parameters import Hints, hints_of
 from dragoman.core.errors import ConfigurationError
+from dragoman.gateway.envelope.mapping import from_data
 from dragoman.gateway.envelope.method import Method
-from dragoman.gateway.envelope.model import Destination
+from dragoman.gateway.envelope.model import Destination, Envelope
+from dragoman.gateway.orchestration.call import Call
+from dragoman.schema.records import is_record
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -61,21 +64,31 @@ def on(
     return decorate
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A method of an orchestrator, with what its parameters want."""
+
+    name: str
+    timeout: float | None
+    wanted: Mapping[str, Any]
+
+    def arguments(self, request: Envelope, call: Call) -> dict[str, Any]:
+        """Raises ``DecodeError`` and ``ConstraintViolated`` for data that does not fit."""
+        given: dict[Any, Any] = {Envelope: request, Call: call}
+        return {
+            parameter: given[kind] if kind in given else from_data(request.data, kind)
+            for parameter, kind in self.wanted.items()
+        }
+
+
 class Routes:
-    """The marked methods of one class, the most particular first."""
+    """The marked methods of one class."""
 
     def __init__(self, cls: type) -> None:
-        self._routes: dict[_Key, tuple[str, On]] = {}
+        self._routes: dict[_Key, Route] = {}
         for name, member in inspect.getmembers(cls, inspect.isfunction):
             for mark in getattr(member, _MARK, ()):
-                key = (mark.method, mark.entity, mark.version)
-                if key in self._routes:
-                    raise ConfigurationError(
-                        f"{cls.__qualname__}.{name} and {self._routes[key][0]} take the same requests.",
-                        code="configuration.orchestrator",
-                        next="Give one of them another entity or version.",
-                    )
-                self._routes[key] = (name, mark)
+                self._add(cls, name, mark)
         if not self._routes:
             raise ConfigurationError(
                 f"{cls.__qualname__} answers no requests.",
@@ -83,10 +96,33 @@ class Routes:
                 next="Decorate a method with @on.",
             )
 
-    def __iter__(self) -> Any:
-        return iter(self._routes.values())
+    def _add(self, cls: type, name: str, mark: On) -> None:
+        key = (mark.method, mark.entity, mark.version)
+        if key in self._routes:
+            raise ConfigurationError(
+                f"{cls.__qualname__}.{name} and {self._routes[key].name} take the same requests.",
+                code="configuration.orchestrator",
+                next="Give one of them another entity or version.",
+            )
+        self._routes[key] = Route(name, mark.timeout, _wanted(cls, name, mark))
 
-    def find(self, destination: Destination) -> tuple[str, On] | None:
+    def find(self, destination: Destination) -> Route | None:
+        """The most particular one."""
         method, entity, version = destination.intent, destination.entity, destination.version
         wanted = ((entity, version), (entity, None), (None, version), (None, None))
         return next((self._routes[method, *each] for each in wanted if (method, *each) in self._routes), None)
+
+
+def _wanted(cls: type, name: str, mark: On) -> Mapping[str, Any]:
+    """What the parameters of a method are, by their types."""
+    method = getattr(cls, name)
+    hints = mark.hints if mark.hints is not None else hints_of(method) or {}
+    wanted = {each: hints.get(each) for each in list(inspect.signature(method).parameters)[1:]}
+    for parameter, kind in wanted.items():
+        if kind is not Envelope and kind is not Call and not is_record(kind):
+            raise ConfigurationError(
+                f"The parameter {parameter!r} of {cls.__qualname__}.{name} cannot be {kind!r}.",
+                code="configuration.orchestrator",
+                next="Use a record class, Envelope or Call.",
+            )
+    return wanted

@@ -171,9 +171,12 @@ class RedisStore:
 
     async def sweep(self, now: float) -> int:
         """Redis drops most by itself; what is left are the counts of owners who go on."""
+        return await self._ask(self._swept(now))
+
+    async def _swept(self, now: float) -> int:
         swept = 0
         async for name in self._redis.scan_iter(match=self._name("waiting", "*"), count=1000):
-            swept += int(await self._ask(self._redis.zremrangebyscore(name, "-inf", now)))
+            swept += int(await self._redis.zremrangebyscore(name, "-inf", now))
         return swept
 
     async def add_key(self, key: StoredKey) -> None:
