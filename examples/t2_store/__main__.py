@@ -10,13 +10,10 @@ import socket
 import sys
 from pathlib import Path
 
-import uvicorn
-
 from dragoman import Client
 from dragoman.adapters.sqlite import SqliteDatabase
 
 from . import inventory, order, payment
-from .front import front
 
 PARTICIPANTS = {
     "inventory": (inventory.inventory, inventory.TABLES),
@@ -38,6 +35,10 @@ async def participate(name: str, folder: Path) -> None:
 
 async def serve(folder: Path, port: int) -> None:
     """Port 0 is any free one. Who comes before the store is open waits at the door."""
+    import uvicorn  # Participants need neither this nor FastAPI.
+
+    from .front import front
+
     listening = socket.create_server(("127.0.0.1", port))
     app = front(*shared(folder), f"sqlite://{folder / 'front.db'}")
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
