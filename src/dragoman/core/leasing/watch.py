@@ -7,9 +7,9 @@ import time
 from dragoman.core.leasing.records import Records
 from dragoman.core.leasing.roster import Roster
 
-ASK_AFTER = 1.0
+ASK_AFTER = 0.5
 """A member that was silent for so long is looked for."""
-GRACE = 2.0
+GRACE = 1.0
 """So long a member may be without a connection before it is out."""
 
 
