@@ -8,7 +8,12 @@ import pytest
 
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.clock import ManualClock
-from dragoman.core.errors import BrokerUnavailable, ConfigurationError, TopologyConflict
+from dragoman.core.errors import (
+    BrokerUnavailable,
+    ConfigurationError,
+    PublisherUnavailable,
+    TopologyConflict,
+)
 from dragoman.topology import Change, Endpoint, Role, Topic, Topology
 from dragoman.topology.admin import Wanted
 from dragoman.topology.admins.broker import BrokerAdmin, BrokerSender
@@ -160,9 +165,11 @@ async def test_a_request_at_the_moment_of_removal_gets_a_publisher() -> None:
     clock = ManualClock()
     async with Topology([memory_url()], registry=allowed(), clock=clock) as topology:
         request = topology.request("prices")
-        await request.wait(30)
+        publisher = await request.wait(30)
         request.close()
         clock.advance(11.0)
+        with pytest.raises(PublisherUnavailable, match="closed"):
+            await publisher.send(Price("too late", 1.0))
         again = topology.request("prices")
         await (await again.wait(30)).send(Price("a", 1.0))
         await asyncio.sleep(0.01)
@@ -283,7 +290,7 @@ async def test_a_broker_that_is_away_at_the_start_is_used_when_it_comes() -> Non
         [BrokerAdmin(broker, frozenset({"avro"}), probe=0.05)], registry=allowed()
     ) as topology:
         request = topology.request("prices")
-        await until(lambda: "Nobody is there" in request._why)
+        await until(lambda: "Nobody is there" in request.why)
         broker.away = False
         await request.wait(60)
 

@@ -133,7 +133,7 @@ async def test_between_equal_scores_the_configured_order_decides() -> None:
 async def test_an_admin_without_a_positive_score_gets_neither_publishers_nor_subscribers(score: int) -> None:
     async with Topology([Scored("no", score)], registry=allowed()) as topology:
         request, offer = topology.request("prices"), topology.offer("prices", Inbox())
-        await until(lambda: all("no:" in user._why for slot in topology.slots for user in slot.users))
+        await until(lambda: all("no:" in user.why for slot in topology.slots for user in slot.users))
         assert not request.available
         assert not offer.available
         with pytest.raises(PublisherUnavailable):

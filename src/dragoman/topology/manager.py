@@ -107,8 +107,9 @@ class Topology:
         Raises ``ConfigurationError``, and ``TopologyConflict`` if the topic is in use with other properties.
         """
         slot = self._slot(topic_of(topic, scope), Role.PUBLISHER, properties or {}, package)
-        request = Request(slot.topic, dict(properties or {}), package, self._release)
-        request._count_peers = lambda: len(self._wiring.known(slot.topic, Role.SUBSCRIBER))
+        request = Request(
+            slot.topic, self._release, lambda: len(self._wiring.known(slot.topic, Role.SUBSCRIBER))
+        )
         self._join(slot, request)
         return request
 
@@ -143,9 +144,14 @@ class Topology:
         for name in self._shared.codecs.names:
             self._shared.codecs.names_of(name, allowed)
         slot = self._slot(topic_of(topic, scope), Role.SUBSCRIBER, properties or {}, package)
-        metrics = self.metrics.of(slot.topic)
-        offer = Offer(slot.topic, dict(properties or {}), package, self._release, receive, allowed, metrics)
-        offer._count_peers = lambda: 0 if slot.handler is None else len(slot.handler.linked)
+        offer = Offer(
+            slot.topic,
+            self._release,
+            lambda: 0 if slot.handler is None else len(slot.handler.linked),
+            receive,
+            allowed,
+            self.metrics.of(slot.topic),
+        )
         if slot.reception is not None:
             slot.reception.add(offer)
         self._join(slot, offer)
@@ -280,6 +286,8 @@ class Topology:
         if slot is None or user not in slot.users:
             return
         slot.users.remove(user)
+        if isinstance(user, Request):
+            user.use(None, "Its request is closed.")
         if slot.reception is not None and isinstance(user, Offer):
             slot.reception.remove(user)
         if not slot.users and not self._wiring.closing:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from dragoman.core.errors import PublisherUnavailable
 from dragoman.topology.metrics import TopicMetrics
+from dragoman.topology.outlet import Outlet
 from dragoman.topology.publisher import Publisher
 from dragoman.topology.topic import Role, Topic
 
@@ -42,20 +43,17 @@ class Presence:
 
     role: Role
 
-    def __init__(
-        self, topic: Topic, given: Mapping[str, str], package: str | None, release: Callable[[Any], None]
-    ) -> None:
+    def __init__(self, topic: Topic, release: Callable[[Any], None], count_peers: Callable[[], int]) -> None:
         self.topic = topic
-        self.given = given
-        self.package = package
         self._release = release
+        self._count_peers = count_peers
         self._admin: str | None = None
-        self._why = "No admin has taken it yet."
+        self.why = "No admin has taken it yet."
+        """Why it is not there, while it is not."""
         self._there = asyncio.Event()
         self._queues: list[asyncio.Queue[Availability | None]] = []
         self._listeners: list[Listener] = []
         self._closed = False
-        self._count_peers: Callable[[], int] = lambda: 0
         self._peers_changed = asyncio.Event()
         self._peer_listeners: list[Callable[[int], None]] = []
         self._told_peers = 0
@@ -95,14 +93,14 @@ class Presence:
                 await self._there.wait()
         except TimeoutError:
             raise PublisherUnavailable(
-                f"{self.topic} was not there in {timeout:g} seconds. {self._why}",
+                f"{self.topic} was not there in {timeout:g} seconds. {self.why}",
                 next="Ask 'dragoman topology explain' which admins there are and why none takes it.",
                 topic=self.topic.key,
             ) from None
 
-    def _set(self, change: Availability) -> None:
+    def become(self, change: Availability) -> None:
         """The manager's call."""
-        self._admin, self._why = change.admin, change.why
+        self._admin, self.why = change.admin, change.why
         self._there.clear() if change.change is Change.GONE else self._there.set()
         for queue in self._queues:
             queue.put_nowait(change)
@@ -133,7 +131,7 @@ class Presence:
                 topic=self.topic.key,
             ) from None
 
-    def _peers_may_have_changed(self) -> None:
+    def recount_peers(self) -> None:
         """The manager's call."""
         count = self._count_peers()
         if count != self._told_peers:
@@ -156,9 +154,13 @@ class Request(Presence):
 
     role = Role.PUBLISHER
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._publisher = Publisher(self.topic)
+    def __init__(self, topic: Topic, release: Callable[[Any], None], count_peers: Callable[[], int]) -> None:
+        super().__init__(topic, release, count_peers)
+        self._publisher = Publisher(topic)
+
+    def use(self, outlet: Outlet | None, why: str) -> None:
+        """The manager's call."""
+        self._publisher.use(outlet, why)
 
     @property
     def publisher(self) -> Publisher | None:
@@ -188,14 +190,13 @@ class Offer(Presence):
     def __init__(
         self,
         topic: Topic,
-        given: Mapping[str, str],
-        package: str | None,
         release: Callable[[Any], None],
+        count_peers: Callable[[], int],
         receive: Callable[[Any, Any], Any],
         types: tuple[type, ...],
         metrics: TopicMetrics,
     ) -> None:
-        super().__init__(topic, given, package, release)
+        super().__init__(topic, release, count_peers)
         self.receive = receive
         self.types = types
         self.metrics = metrics

@@ -65,7 +65,7 @@ class Publisher:
             self._groups = Groups(self.topic.key, outlet.limits, time.monotonic)
         self._collecting = outlet.serializer
 
-    def _use(self, outlet: Outlet | None, why: str = "") -> None:
+    def use(self, outlet: Outlet | None, why: str = "") -> None:
         """The manager's call: from now on by this way, or by none."""
         self._outlet = outlet
         self._why = why

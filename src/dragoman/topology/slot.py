@@ -69,19 +69,19 @@ class Slot:
         self.users.append(user)
         if self.ready:
             self.tell(Change.APPEARED, [user])
-        user._peers_may_have_changed()
+        user.recount_peers()
 
     def tell(self, change: Change, users: list[Presence] | None = None) -> None:
         handler = self.handler if change is not Change.GONE else None
         told = Availability(change, handler.admin.type if handler else None, self.why if not handler else "")
         for user in list(self.users) if users is None else users:
             if isinstance(user, Request):
-                user._publisher._use(handler.outlet if handler else None, told.why)
-            user._set(told)
+                user.use(handler.outlet if handler else None, told.why)
+            user.become(told)
 
     def tell_peers(self) -> None:
         for user in list(self.users):
-            user._peers_may_have_changed()
+            user.recount_peers()
 
     def cancel_timers(self) -> None:
         for timer in (self.removal, self.retry):

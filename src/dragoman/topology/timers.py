@@ -11,12 +11,12 @@ from dragoman.core.clock import Clock
 class Timer:
     """One appointment."""
 
-    __slots__ = ("_callback", "_handle", "due")
+    __slots__ = ("_callback", "due", "handle")
 
     def __init__(self, due: float, callback: Callable[[], None]) -> None:
         self.due = due
         self._callback: Callable[[], None] | None = callback
-        self._handle: asyncio.TimerHandle | None = None
+        self.handle: asyncio.TimerHandle | None = None
 
     @property
     def pending(self) -> bool:
@@ -29,8 +29,8 @@ class Timer:
 
     def cancel(self) -> None:
         self._callback = None
-        if self._handle is not None:
-            self._handle.cancel()
+        if self.handle is not None:
+            self.handle.cancel()
 
 
 class Timers:
@@ -47,7 +47,7 @@ class Timers:
         if self.clock.manual:
             self._waiting.append(timer)
         else:
-            timer._handle = asyncio.get_running_loop().call_later(seconds, timer.fire)
+            timer.handle = asyncio.get_running_loop().call_later(seconds, timer.fire)
         return timer
 
     def _advanced(self) -> None:

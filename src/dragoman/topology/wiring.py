@@ -130,7 +130,7 @@ class Wiring:
             reasons = [f"{each.admin.type}: {each.score.reasons[0].why}" for each in self.rank(slot)]
             slot.why = "; ".join(reasons) or "There is no admin."
         for user in slot.users:
-            user._why = slot.why
+            user.why = slot.why
         handler = slot.handler
         if handler is None:
             return
