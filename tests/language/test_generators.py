@@ -31,6 +31,7 @@ from dragoman.language.model import Model, load_model
 from dragoman.language.parser import parse, parse_strictly
 from tests.language import ebnf
 
+SVG = "{http://www.w3.org/2000/svg}"
 MODELS = sorted((Path(__file__).parents[2] / "examples" / "models").glob("*.mdsl"))
 TYPES = """API description Types
 data type All {
@@ -154,6 +155,34 @@ def test_a_picture_shows_all_endpoints_channels_and_messages(path: Path) -> None
     texts = {each.text for each in ET.fromstring(system_svg(drawn)).iter() if each.text}
     messages = {message.name.text for channel in drawn.channels.values() for message in channel.messages}
     assert {*drawn.endpoints, *drawn.channels, *messages} <= texts
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_a_picture_cuts_no_text_and_each_arrow_has_its_own_place_at_an_endpoint(path: Path) -> None:
+    picture = ET.fromstring(system_svg(load_model(path)))
+    assert not any("…" in (each.text or "") for each in picture.iter())
+    ways = [each.get("d", "") for each in picture.iter() if each.get("marker-end")]
+    boxes = {(float(each.get("x", 0)), float(each.get("width", 0))) for each in picture.iter(f"{SVG}rect")}
+    sides = {side for x, width in boxes if width == 170.0 for side in (x, x + width)}
+    ends = [tuple(map(float, end)) for way in ways for end in (way.split()[1:3], way.split()[-2:])]
+    at_boxes = [end for end in ends if end[0] in sides]
+    assert at_boxes and len(set(at_boxes)) == len(at_boxes)
+
+
+def test_a_system_that_goes_round_in_circles_is_drawn_without_detours() -> None:
+    channels = "".join(
+        f'channel C{i} on path "c/{i}" accepts message M{i} expecting payload {{ "a": D<int> }}\n'
+        for i in range(50)
+    )
+    ends = "".join(
+        f"message endpoint E{e} uses channels: {', '.join(f'C{i}' for i in range(50) if i % 7 == e)} "
+        f"provides channels: {', '.join(f'C{i}' for i in range(50) if (i + 1) % 7 == e)}\n"
+        for e in range(7)
+    )
+    picture = system_svg(Model(parse(f"API description Big\n{channels}{ends}")))
+    detours = [each for each in ET.fromstring(picture).iter() if " L " in each.get("d", "")]
+    assert [each for each in detours if each.get("marker-end")] == []
+    assert picture.count("marker-end") == 100
 
 
 def test_arrows_follow_the_messages() -> None:

@@ -119,3 +119,35 @@ def test_code_is_written_and_checked(tmp_path: Path) -> None:
     (tmp_path / "loans" / "records.py").write_text("")
     result = run("code", "--check", LOANS, tmp_path / "loans")
     assert result.exit_code == 1 and "another version of the model" in result.output
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_files_of_windows_are_as_good(tmp_path: Path, mark: str, end: str) -> None:
+    file = tmp_path / "loans.mdsl"
+    file.write_bytes((mark + LOANS.read_text().replace("\n", end)).encode())
+    result = run("lint", file)
+    assert (result.exit_code, result.output) == (0, "")
+    assert run("format", "--check", file).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("asyncapi", LOANS, "-o", "taken/x.yaml"),
+        ("diagram", LOANS, "-o", "taken/x.svg"),
+        ("schema", LOANS, "-o", "taken"),
+        ("schema", LOANS, "LoanReplyDto", "-o", "taken/x.avsc"),
+        ("code", LOANS, "taken"),
+        ("code", LOANS, "taken", "--check"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_told(
+    arguments: tuple[str | Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("A file, no folder.")
+    result = run(*arguments)
+    stale = arguments[-1] == "--check" and result.exit_code == 1
+    assert stale or isinstance(result.exception, ConfigurationError)
+    assert (tmp_path / "taken").read_text() == "A file, no folder."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -68,7 +69,7 @@ def lint(
         if fix and parse(text).ok:
             better = mended(text, str(file))
             if better != text:
-                file.write_text(better, encoding="utf-8")
+                _save(better, file)
                 text = better
         parsed = parse(text, str(file))
         results.append((parsed, check(parsed)))
@@ -112,7 +113,7 @@ def format_(
         elif check:
             typer.echo(f"{file} would be reformatted.")
         else:
-            file.write_text(formatted, encoding="utf-8")
+            _save(formatted, file)
             typer.echo(f"{file} was reformatted.")
     if changed and (check or diff):
         raise typer.Exit(1)
@@ -184,10 +185,10 @@ def schema(
             code="language.folder",
             next="Name one with --output, or name one data type.",
         )
-    output.mkdir(parents=True, exist_ok=True)
+    with _writing(output):
+        output.mkdir(parents=True, exist_ok=True)
     for name in model.types:
-        target = output / f"{name}.{FORMATS[form.value][0]}"
-        target.write_text(written(model, name, form.value), encoding="utf-8")
+        _save(written(model, name, form.value), output / f"{name}.{FORMATS[form.value][0]}")
     typer.echo(f"{len(model.types)} schemas were written to {output}.")
 
 
@@ -207,13 +208,15 @@ def code(
 
     files = package(_checked(file), file.name)
     if check:
-        found = stale(files, folder)
+        with _writing(folder):
+            found = stale(files, folder)
         for each in found:
             typer.echo(f"{folder / each.path}: {each.reason}")
         if found:
             raise typer.Exit(1)
         return
-    written = write(files, folder)
+    with _writing(folder):
+        written = write(files, folder)
     for path in written:
         typer.echo(f"{folder / path}")
     typer.echo(f"{len(written)} of {len(files)} files were written.")
@@ -321,10 +324,24 @@ def _print_json(value: object) -> None:
 def _write(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
-        return
+    else:
+        _save(text, output)
+
+
+def _save(text: str, file: Path) -> None:
+    with _writing(file):
+        file.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    """What the file system refuses is told as one of our errors."""
     try:
-        output.write_text(text, encoding="utf-8")
+        yield
     except OSError as error:
         raise ConfigurationError(
-            f"The file cannot be written: {error.strerror}.", code="language.output", file=output
+            f"The file cannot be written: {error.strerror}.",
+            code="language.output",
+            next="Name another place, or make room for this one.",
+            file=error.filename or place,
         ) from error

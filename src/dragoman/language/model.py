@@ -192,7 +192,8 @@ def load_model(file: FilePath) -> Model:
 
 def read_model(file: FilePath) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        # Some editors on Windows put a mark in front that is no part of the text.
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigurationError(

@@ -23,6 +23,17 @@ def curve(points: Sequence[Point]) -> str:
     return path
 
 
+def lines_of(text: str, size: float, width: float, after: str = " ") -> list[str]:
+    """A text in lines that fit, broken after a mark where there is one. No text has no lines."""
+    room = int(width / (size * _WIDTH_OF_LETTER))
+    lines = []
+    while len(text) > room:
+        cut = text.rfind(after, 0, room) + 1 or room
+        lines.append(text[:cut].strip())
+        text = text[cut:].strip()
+    return [*lines, text] if text else lines
+
+
 class Drawing:
     """Collects shapes; ``render`` wraps them into a document with a margin."""
 
@@ -55,6 +66,11 @@ class Drawing:
             f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size}' fill='{fill}' text-anchor='{anchor}'{weight}>"
             f"{escape(shown)}{title}</text>"
         )
+
+    def lines(self, x: float, y: float, lines: Sequence[str], size: float, step: float) -> None:
+        """Small print, ``step`` from line to line."""
+        for number, line in enumerate(lines):
+            self.text(x, y + step * number, line, size, fill=FAINT)
 
     def arrow(self, points: str, color: str = INK, dashed: bool = False) -> None:
         dash = " stroke-dasharray='5 4'" if dashed else ""

@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 
 from dragoman.language import syntax as s
 from dragoman.language.generators.picture.layout import Box, Layout, arrange
-from dragoman.language.generators.picture.svg import FAINT, INK, PAPER, Drawing, Point, curve
+from dragoman.language.generators.picture.svg import FAINT, INK, PAPER, Drawing, Point, curve, lines_of
 from dragoman.language.model import Model
 
 _COLOURS = ("#cfe8ff", "#d8f3dc", "#ffe8cc", "#f3d9fa", "#fff3bf", "#ffdeeb", "#d0ebff", "#e9ecef")
 _ERRORS = "#ffe3e3"
-_PIPE_WIDTH, _PIPE_HEIGHT, _PIPE_ROOM = 230.0, 26.0, 62.0
-_BOX_WIDTH, _BOX_HEIGHT = 170.0, 54.0
+_PIPE_WIDTH, _PIPE_HEIGHT, _PIPE_ROOM = 230.0, 26.0, 51.0
+_BOX_WIDTH, _BOX_HEIGHT = 170.0, 43.0
+_LINE = 11.0
+_PORTS = 14.0
+"""Between the ends of two links at one side of an endpoint, if there is room."""
 _LANE = 16.0
-_MOST_COLUMNS = 8
+_MOST_COLUMNS, _MOST_LANES = 8, 6
 _LETTERS = {"COMMAND_MESSAGE": "C", "DOCUMENT_MESSAGE": "D", "EVENT_MESSAGE": "E"}
 _SHORT = {
     "POINT_TO_POINT": "point-to-point",
@@ -78,11 +81,11 @@ def system_svg(model: Model) -> str:
     """The whole system as an SVG document."""
     found = list(dict.fromkeys(links(model)))
     layout = _layout(model, found)
-    if max((box.column for box in layout.boxes.values()), default=0) > _MOST_COLUMNS:
+    if _tangled(layout, found):
         found = [_beside(link) for link in found]
         layout = _layout(model, found)
     drawing = Drawing()
-    router = _Router(drawing, layout)
+    router = _Router(drawing, model, layout, found)
     for link in found:
         router.draw(link)
     colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(model.brokers)}
@@ -100,16 +103,51 @@ def system_svg(model: Model) -> str:
 
 
 def _layout(model: Model, found: list[Link]) -> Layout:
-    sizes = {_endpoint(name): (_BOX_WIDTH, _BOX_HEIGHT) for name in model.endpoints}
+    sizes = {_endpoint(name): _box(node) for name, node in model.endpoints.items()}
     if any(link.endpoint.startswith("provider ") for link in found):
         sizes = {}
-    sizes |= {link.endpoint: (_BOX_WIDTH, _BOX_HEIGHT) for link in found}
+    for link in found:
+        sizes[link.endpoint] = _box(model.endpoints.get(link.endpoint.partition(" ")[2]))
     for name, channel in model.channels.items():
-        sizes[_channel(name)] = (_PIPE_WIDTH, 20 + _PIPE_ROOM * len(channel.messages))
+        sizes[_channel(name)] = (_PIPE_WIDTH, _tops(channel)[-1] + _LINE * len(_notes(channel)))
     edges = [
         (link.channel, link.endpoint) if link.provides else (link.endpoint, link.channel) for link in found
     ]
     return arrange(sizes, edges, {_channel(name): 1 for name in model.channels})
+
+
+def _box(endpoint: s.Endpoint | None) -> tuple[float, float]:
+    return _BOX_WIDTH, _BOX_HEIGHT + _LINE * max(len(_types(endpoint)) if endpoint else 1, 1)
+
+
+def _types(endpoint: s.Endpoint) -> list[str]:
+    words = ", ".join(type.text.lower().replace("_", " ") for type in endpoint.types)
+    return lines_of(words, 9, _BOX_WIDTH - 8)
+
+
+def _tops(channel: s.Channel) -> list[float]:
+    """The tops of the pipes of a channel in its box, and the end of the last one's room."""
+    tops = [20.0]
+    for message in channel.messages:
+        tops.append(tops[-1] + _PIPE_ROOM + _LINE * (len(_path(message)) - 1))
+    return tops
+
+
+def _path(message: s.Message) -> list[str]:
+    return lines_of(message.path.text.value, 9.5, _PIPE_WIDTH + 40, "/")
+
+
+def _tangled(layout: Layout, found: list[Link]) -> bool:
+    """Whether nobody could follow it: too many columns, or too many links that go round."""
+    around = {(link.endpoint, link.channel) for link in found if _backwards(layout, link)}
+    columns = max((box.column for box in layout.boxes.values()), default=0)
+    return columns > _MOST_COLUMNS or len(around) > _MOST_LANES
+
+
+def _backwards(layout: Layout, link: Link) -> bool:
+    """Against the order of the columns."""
+    pipe, box = layout.boxes[link.channel], layout.boxes[link.endpoint]
+    return (box.column < pipe.column) is link.provides
 
 
 def _beside(link: Link) -> Link:
@@ -120,29 +158,60 @@ def _beside(link: Link) -> Link:
 
 
 class _Router:
-    """Draws links. Those between columns that are not neighbours go round below everything."""
+    """Draws links. Those against the order of the columns go round below everything."""
 
-    def __init__(self, drawing: Drawing, layout: Layout) -> None:
+    def __init__(self, drawing: Drawing, model: Model, layout: Layout, found: list[Link]) -> None:
         self.drawing = drawing
         self.layout = layout
         self.lanes: dict[tuple[str, str], int] = {}
+        self._tops = {_channel(name): _tops(channel) for name, channel in model.channels.items()}
+        self._shifts = self._spread(found)
+
+    def _spread(self, found: list[Link]) -> dict[Link, float]:
+        """Each link has its own end at its endpoint, in the order of where it comes from."""
+        sides: dict[tuple[str, bool], list[Link]] = {}
+        for link in found:
+            if not _backwards(self.layout, link):
+                sides.setdefault((link.endpoint, link.provides), []).append(link)
+        shifts = {}
+        for (endpoint, _), links in sides.items():
+            links.sort(key=self._origin)
+            room = self.layout.boxes[endpoint].height - 16
+            step = min(_PORTS, room / max(len(links) - 1, 1))
+            for number, link in enumerate(links):
+                shifts[link] = step * (number - (len(links) - 1) / 2)
+        return shifts
+
+    def _origin(self, link: Link) -> tuple[float, float]:
+        """How high a link arrives: at the station next to the endpoint, or at the pipe."""
+        stations = self._stations(link)
+        port = self._port(link)[1]
+        return (stations[0].middle if stations else port, port)
+
+    def _stations(self, link: Link) -> tuple[Box, ...]:
+        """From the endpoint to the pipe."""
+        if link.provides:
+            return self.layout.ways.get((link.channel, link.endpoint), ())[::-1]
+        return self.layout.ways.get((link.endpoint, link.channel), ())
+
+    def _port(self, link: Link) -> Point:
+        pipe = self.layout.boxes[link.channel]
+        top = self._tops[link.channel][link.message]
+        return (pipe.right if link.provides else pipe.x, pipe.y + top + _PIPE_HEIGHT / 2)
 
     @property
     def depth(self) -> float:
         return 30 + _LANE * len(self.lanes) if self.lanes else 20
 
     def draw(self, link: Link) -> None:
-        pipe, box = self.layout.boxes[link.channel], self.layout.boxes[link.endpoint]
-        left = not link.provides
-        port = (pipe.x if left else pipe.right, pipe.y + 20 + _PIPE_ROOM * link.message + _PIPE_HEIGHT / 2)
-        if (box.column < pipe.column) is not left:
+        box, port, left = self.layout.boxes[link.endpoint], self._port(link), not link.provides
+        if _backwards(self.layout, link):
             self._around(link, port, box, left)
             return
-        edge = (link.endpoint, link.channel) if left else (link.channel, link.endpoint)
-        shift = 14.0 * link.message - (7.0 if pipe.height > 20 + _PIPE_ROOM else 0.0)
-        points: list[Point] = [(box.right if left else box.x, box.middle + shift)]
-        for station in self.layout.ways.get(edge, ())[:: 1 if left else -1]:
-            ends = [(station.x, station.middle + shift / 2), (station.right, station.middle + shift / 2)]
+        points: list[Point] = [(box.right if left else box.x, box.middle + self._shifts[link])]
+        apart = 7.0 * link.message
+        for station in self._stations(link):
+            ends = [(station.x, station.middle + apart), (station.right, station.middle + apart)]
             points += ends if left else ends[::-1]
         points.append(port)
         self.drawing.arrow(curve(points[::-1] if link.to_endpoint else points))
@@ -162,25 +231,30 @@ class _Router:
 def _draw_channel(
     drawing: Drawing, model: Model, channel: s.Channel, box: Box, colours: dict[str, str]
 ) -> None:
-    brokers = [broker.name.text for broker, _ in model.exposures.get(channel.name.text, [])]
+    exposing = model.exposures.get(channel.name.text, [])
+    brokers = list(dict.fromkeys(broker.name.text for broker, _ in exposing))
     error = channel.has("DEAD_LETTER") or channel.has("INVALID_MESSAGE")
     fill = _ERRORS if error else colours[brokers[0]] if brokers else PAPER
     middle = box.x + box.width / 2
     drawing.text(middle, box.y + 12, channel.name.text, 12, box.width, bold=True)
-    for number, message in enumerate(channel.messages):
-        y = box.y + 20 + _PIPE_ROOM * number
+    for top, message in zip(_tops(channel), channel.messages, strict=False):
+        y = box.y + top
         drawing.pipe(box.x, y, box.width, _PIPE_HEIGHT, fill)
         _draw_message(drawing, message, box.x + 16, y + 3)
+        for number, other in enumerate(brokers[1:3]):
+            drawing.rect(box.right - 30 - 14 * number, y + 8, 10, 10, colours[other], radius=2)
         drawing.text(middle + 8, y + 17, message.name.text, 11, box.width - 70)
-        drawing.text(middle, y + _PIPE_HEIGHT + 13, message.path.text.value, 9.5, box.width, FAINT)
-    drawing.text(middle, box.y + box.height - 8, _notes(channel), 9, box.width + 60, FAINT)
+        drawing.lines(middle, y + _PIPE_HEIGHT + 13, _path(message), 9.5, _LINE)
+    drawing.lines(middle, box.y + _tops(channel)[-1] + 3, _notes(channel), 9, _LINE)
 
 
-def _notes(channel: s.Channel) -> str:
+def _notes(channel: s.Channel) -> list[str]:
     notes = [_SHORT[type.text] for type in channel.types]
     if channel.dead_letters:
         notes.append(f"dead → {channel.dead_letters.text}")
-    return " · ".join(notes)
+    if channel.invalid_messages:
+        notes.append(f"invalid → {channel.invalid_messages.text}")
+    return lines_of(" · ".join(notes), 9, _PIPE_WIDTH + 60, "·")
 
 
 def _draw_message(drawing: Drawing, message: s.Message, x: float, y: float) -> None:
@@ -193,10 +267,9 @@ def _draw_message(drawing: Drawing, message: s.Message, x: float, y: float) -> N
 def _draw_endpoint(drawing: Drawing, endpoint: s.Endpoint, box: Box) -> None:
     drawing.rect(box.x, box.y, box.width, box.height, "#f1f3f5")
     middle = box.x + box.width / 2
-    types = ", ".join(type.text.lower().replace("_", " ") for type in endpoint.types)
+    types = _types(endpoint)
     drawing.text(middle, box.y + (24 if types else 32), endpoint.name.text, 13, box.width - 8, bold=True)
-    if types:
-        drawing.text(middle, box.y + 42, types, 9, box.width - 8, FAINT)
+    drawing.lines(middle, box.y + 42, types, 9, _LINE)
 
 
 def _draw_api(drawing: Drawing, model: Model, box: Box) -> None:
