@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from dragoman import EndpointOptions, Message, RetryOptions, endpoint
+from dragoman import EndpointOptions, Message, RetryOptions, To, endpoint
+from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.channel import Channel
+from dragoman.core.database import Transaction
 from dragoman.testing import Workbench
 from tests.client.loans import LoanReply, LoanRequest
 
@@ -92,6 +96,18 @@ async def test_what_is_never_handled_fails_with_what_is_left() -> None:
         await bench.client.publish("loan.requests", LoanRequest(1, 1.0, 1))
         with pytest.raises(AssertionError, match=r"1 of loan\.requests for default"):
             await bench.handled(seconds=0.2)
+
+
+async def test_a_bench_may_have_a_database(tmp_path: Path) -> None:
+    @endpoint("loan.requests")
+    def on_request(
+        request: LoanRequest, tx: Transaction, replies: Annotated[Outbox[LoanReply], To("loan.replies")]
+    ) -> None:
+        replies.publish(tx, LoanReply(request.request_id, 3.4))
+
+    async with Workbench([on_request], database=f"sqlite://{tmp_path / 'app.db'}") as bench:
+        await bench.client.publish("loan.requests", LoanRequest(7, 1.0, 1))
+        await bench.expect("loan.replies", LoanReply(7, 3.4))
 
 
 async def test_benches_do_not_share_anything() -> None:

@@ -57,7 +57,7 @@ class Running:
         self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")))
         self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
         self.producers: dict[tuple[str, type], Producer[Any]] = {}
-        self.storage = None if database is None else Storage(database, broker, self._pauses, options.relay)
+        self.storage = None if database is None else Storage(database, broker, options.relay)
         self.requester = Requester(
             broker, self._contracts, options.name, client.metrics.replies, self._pauses
         )

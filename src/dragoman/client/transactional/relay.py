@@ -38,10 +38,11 @@ class Relay:
     receiver does not mind. A channel that refuses its messages does not hold up the others.
     """
 
-    def __init__(self, database: Database, broker: Broker, pauses: Pauses) -> None:
+    def __init__(self, database: Database, broker: Broker) -> None:
         self._database = database
         self._broker = broker
-        self._pauses = pauses
+        # The database is not in memory, so its time is the real one, whatever clock the client runs by.
+        self._pauses = Pauses()
         self._lease = Lease(database, "outbox", LEASE)
         self._stuck: dict[str, float] = {}
         self._busy_until = 0.0
@@ -125,7 +126,8 @@ class Relay:
                     tx.execute("DELETE FROM dragoman_outbox WHERE id = ?", (id,))
 
     async def stop(self) -> None:
-        """After the pauses have ended. What still stands in the outbox goes out the next time."""
+        """What still stands in the outbox goes out the next time."""
+        self._pauses.end()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
             with contextlib.suppress(Exception):

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dragoman.client.contracts import Bound
-from dragoman.client.pausing import Pauses
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.client.transactional.receiving import forget_old
 from dragoman.client.transactional.relay import Relay
@@ -22,9 +21,9 @@ T = TypeVar("T")
 class Storage:
     """Holds what was handled and what is to be sent, and sends it."""
 
-    def __init__(self, database: Database, broker: Broker, pauses: Pauses, relay: bool) -> None:
+    def __init__(self, database: Database, broker: Broker, relay: bool) -> None:
         self.database = database
-        self._relay = Relay(database, broker, pauses) if relay else None
+        self._relay = Relay(database, broker) if relay else None
 
     async def start(self) -> None:
         await asyncio.to_thread(self._prepare)
