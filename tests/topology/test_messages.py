@@ -152,6 +152,49 @@ async def test_a_message_whose_subscriber_keeps_failing_goes_to_the_dead_letters
         assert topology.metrics.topics[inbox_topic(topology)].failed == 3
 
 
+async def test_a_durable_group_gets_what_came_while_its_subscriber_was_away() -> None:
+    url, registry, inbox = memory_url(), allowed(), Inbox()
+    mine = {"memory.group": "billing"}
+    async with Topology([url], registry=registry) as sending:
+        publisher = await sending.publisher("prices")
+        async with Topology([url], registry=registry) as first:
+            offer = first.offer("prices", inbox, properties=mine)
+            await offer.wait(30)
+            await publisher.send(Price("seen", 1.0))
+            await inbox.has(1)
+            offer.close()
+            await publisher.send(Price("nobody is there", 1.0))
+            await until(lambda: first.metrics.topics[inbox_topic(first)].handled == 1)
+        await publisher.send(Price("nor now", 1.0))
+        later = Inbox()
+        async with Topology([url], registry=registry) as second:
+            await second.offer("prices", later, properties=mine).wait(30)
+            await later.has(2)
+        assert [price.symbol for price in later.got] == ["nobody is there", "nor now"]
+
+
+async def test_the_publisher_decides_on_the_partitions_though_a_subscriber_came_first() -> None:
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    async with Topology([BrokerAdmin(broker, frozenset({"avro"}))], registry=allowed()) as topology:
+        await topology.offer("prices", Inbox()).wait(30)
+        assert (await broker.describe("prices.avro")).partitions == 1
+        await topology.publisher("prices", properties={"memory.partitions": "3"})
+        assert (await broker.describe("prices.avro")).partitions == 3
+
+
+async def test_a_message_of_a_plain_client_is_received_in_any_scope() -> None:
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    inbox, registry = Inbox(), connect("memory://")
+    async with Topology([BrokerAdmin(broker, frozenset({"avro"}))], registry=registry) as topology:
+        await topology.offer("prices", inbox, scope="fx").wait(30)
+        async with Client(broker, registry, options=ClientOptions(naming=Naming.CHANNEL_RECORD)) as client:
+            await client.publish("fx.prices.avro", Price("plain", 1.0))
+            await inbox.has(1)
+    await registry.close()
+
+
 async def test_rubbish_on_the_channel_stops_nobody() -> None:
     broker = MemoryBroker(memory_url())
     await broker.connect()

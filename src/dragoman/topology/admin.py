@@ -51,6 +51,9 @@ class Inlet(Protocol):
         Raises ``MessageError`` for a message that nobody could read, and what a subscriber raised.
         """
 
+    def expects(self) -> bool:
+        """Whether a subscriber is there. Without one, what can come again shall wait or be given back."""
+
     def progress(self, origin: str, sequence: int) -> None:
         """The sender says that this is the last number it has used."""
 

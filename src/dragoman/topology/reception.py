@@ -58,13 +58,17 @@ class Reception:
         self._readings = {key: value for key, value in self._readings.items() if key[0] is not offer}
         self._allowed = {key: value for key, value in self._allowed.items() if key[0] is not offer}
 
+    def expects(self) -> bool:
+        return bool(self.offers)
+
     def progress(self, origin: str, sequence: int) -> None:
         self.metrics.origin(origin).sequence.reach(sequence)
 
     async def deliver(self, parcel: Parcel, serializer: str, attempts: int = 1, once: bool = False) -> None:
-        if parcel.scope != self.topic.scope:
-            return
         if parcel.origin:
+            # Names may have dots, so the channel of one topic can be that of another in a scope.
+            if parcel.scope != self.topic.scope:
+                return
             origin = self.metrics.origin(parcel.origin)
             new = origin.came(parcel.sequence, parcel.sent_at, int(self._now() * 1000))
             if once and not new:

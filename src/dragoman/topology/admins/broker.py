@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
@@ -15,11 +16,12 @@ from dragoman.core.errors import (
     ChannelNotFound,
     ConfigurationError,
     DragomanError,
+    Unsupported,
 )
 from dragoman.core.loading import BROKERS, load, redacted, scheme_of
 from dragoman.core.message import Message
 from dragoman.topology.admin import Inlet, Wanted
-from dragoman.topology.admins.intake import BrokerReceiver
+from dragoman.topology.admins.intake import OF_CHANNELS, BrokerReceiver
 from dragoman.topology.envelope import wrap
 from dragoman.topology.parcel import Parcel, headers_of
 from dragoman.topology.scoring import Profile, Score, weigh
@@ -71,21 +73,33 @@ class BrokerAdmin:
     async def sender(self, wanted: Wanted) -> BrokerSender:
         own = wanted.own(self.type)
         channel = f"{wanted.topic.key}.{wanted.setting(SERIALIZER)}"
-        await self._broker.create(self._channel(channel, own))
+        await self._provide(self._channel(channel, own), own)
         return BrokerSender(self._broker, channel, self.properties(channel), self._doubt.set)
 
     async def receiver(self, wanted: Wanted, inlet: Inlet) -> BrokerReceiver:
         """It listens at once where publishers speak by default: nothing said from now on is missed."""
         own = wanted.own(self.type)
-        receiver = BrokerReceiver(self._broker, wanted, own, inlet, lambda name: self._channel(name, {}))
+        sizes: dict[str, str] = {name: own[name] for name in ("partitions", "retention") if name in own}
+        receiver = BrokerReceiver(self._broker, wanted, own, inlet, lambda name: self._channel(name, sizes))
         await receiver.listen(wanted.setting(SERIALIZER))
         return receiver
+
+    async def _provide(self, wanted: Channel, own: Mapping[str, str]) -> None:
+        """A channel that a subscriber has made before gets what the publisher asks for."""
+        if await self._broker.create(wanted) or not own:
+            return
+        found = await self._broker.describe(wanted.name)
+        try:
+            partitions = max(found.partitions, wanted.partitions)
+            await self._broker.alter(replace(wanted, partitions=partitions))
+        except Unsupported as error:
+            log.info("The channel stays as it is.", extra={"channel": wanted.name, "why": error.what})
 
     def properties(self, channel: str) -> dict[str, str]:
         return {f"{self.type}.topic": channel, "broker.url": self.url}
 
     def _channel(self, name: str, own: Mapping[str, str]) -> Channel:
-        settings = {key: value for key, value in own.items() if key not in ("partitions", "retention")}
+        settings = {key: value for key, value in own.items() if key not in OF_CHANNELS}
         try:
             retention = own.get("retention")
             return Channel(

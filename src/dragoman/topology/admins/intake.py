@@ -27,7 +27,11 @@ log = logging.getLogger("dragoman.topology")
 
 ATTEMPTS = 3
 """Calls of a failing subscriber, before the message goes to the dead letters."""
+NOBODY = 0.1
+"""Seconds between two looks whether a subscriber is there again: in order is better than soon."""
 WINDOW = 512
+OF_CHANNELS = frozenset({"group", "partitions", "retention"})
+"""Own properties that are no options of the subscription."""
 DRAIN = 10.0
 
 
@@ -46,7 +50,7 @@ class BrokerReceiver:
         self.properties: Mapping[str, str] = {}
         self._broker = broker
         self._wanted = wanted
-        self._options = {name: value for name, value in own.items() if name != "group"}
+        self._options = {name: value for name, value in own.items() if name not in OF_CHANNELS}
         # The same for all receivers of the topic in this program: one that replaces another goes on where it
         # has stopped.
         program = f"{wanted.framework}-{hashlib.sha256(wanted.topic.path.encode()).hexdigest()[:12]}"
@@ -113,6 +117,9 @@ class BrokerReceiver:
         headers = self._broker.capabilities.headers
 
         async def handle(message: Message) -> Outcome:
+            while not self._inlet.expects():
+                if not await self._pauses(NOBODY):
+                    return again()
             try:
                 if message.payload is None:
                     raise DecodeError("The message has no payload.", code="message.tombstone")
