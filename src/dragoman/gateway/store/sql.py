@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import Any
 
 from dragoman.core.database import Database, Row, Transaction
 from dragoman.core.errors import Conflict, RegistryUnavailable
@@ -13,6 +14,14 @@ from dragoman.gateway.store.lane import Lane, away
 from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket, in_parts
 from dragoman.gateway.store.tables import make_tables
 
+_TICKET = (
+    "INSERT INTO gateway_tickets (id, digest, made, expires, outcome) VALUES (?, ?, ?, ?, '')"
+    " ON CONFLICT (id) DO NOTHING"
+)
+_TAKE_OVER = (
+    "UPDATE gateway_tickets SET digest = ?, made = ?, expires = ?, outcome = ''"
+    " WHERE id = ? AND (expires <= ? OR (outcome = '' AND digest = ? AND made < ?))"
+)
 _SELECT = (
     "SELECT owner, client, request, entity, level, token, collect, lease, expires, body"
     " FROM gateway_responses WHERE client = ? AND request = ? AND expires > ?"
@@ -22,7 +31,7 @@ _LEASE = (
     "UPDATE gateway_responses SET leased_until = ?"
     " WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
 )
-_IF_FREE = " AND expires > ? AND leased_until <= ? RETURNING client"
+_IF_FREE = " AND expires > ? AND leased_until <= ?"
 _HOLD = (
     "INSERT INTO gateway_responses"
     " (owner, client, request, entity, level, token, collect, lease, expires, body, leased_until)"
@@ -30,7 +39,7 @@ _HOLD = (
     " ON CONFLICT (client, request, owner, entity) DO UPDATE SET level = excluded.level,"
     " token = excluded.token, collect = excluded.collect, lease = excluded.lease,"
     " expires = excluded.expires, body = excluded.body, leased_until = 0"
-    " WHERE gateway_responses.expires <= ? RETURNING client"
+    " WHERE gateway_responses.expires <= ?"
 )
 _PRESENT = "SELECT client, request FROM gateway_responses WHERE expires > ? AND leased_until <= ? AND "
 _KEYS = "SELECT id, owner, secret, resources, created, expires FROM gateway_keys"
@@ -129,22 +138,17 @@ class SqlStore:
         return bool(rows)
 
 
+def _changes(tx: Transaction, sql: str, values: Sequence[Any]) -> bool:
+    tx.execute(sql, values)
+    return tx.changed > 0
+
+
 def _claim(tx: Transaction, ticket: Ticket, stale: float) -> Claim:
     key, digest, at, expires = ticket.key, ticket.digest, ticket.at, ticket.expires
-    made = tx.execute(
-        "INSERT INTO gateway_tickets (id, digest, made, expires, outcome) VALUES (?, ?, ?, ?, '')"
-        " ON CONFLICT (id) DO NOTHING RETURNING id",
-        (key, digest, at, expires),
-    )
-    if made:
+    if _changes(tx, _TICKET, (key, digest, at, expires)):
         return Claim(True)
     # The condition is looked at again by the update itself, so of two who see a stale one, one gets it.
-    taken = tx.execute(
-        "UPDATE gateway_tickets SET digest = ?, made = ?, expires = ?, outcome = ''"
-        " WHERE id = ? AND (expires <= ? OR (outcome = '' AND digest = ? AND made < ?)) RETURNING id",
-        (digest, at, expires, key, at, digest, stale),
-    )
-    if taken:
+    if _changes(tx, _TAKE_OVER, (digest, at, expires, key, at, digest, stale)):
         return Claim(True)
     rows = tx.execute("SELECT digest, outcome FROM gateway_tickets WHERE id = ?", (key,))
     return Claim(False, *rows[0]) if rows else Claim(False)
@@ -168,13 +172,13 @@ def _hold(tx: Transaction, held: Held, now: float) -> bool:
         held.body,
         now,
     )
-    return bool(tx.execute(_HOLD, values))
+    return _changes(tx, _HOLD, values)
 
 
 def _take(tx: Transaction, held: Held, now: float) -> bool:
     if held.collect is Collect.ONCE:
-        return bool(tx.execute(_DELETE + _IF_FREE, (*_at(held), now, now)))
-    return bool(tx.execute(_LEASE + _IF_FREE, (now + held.lease, *_at(held), now, now)))
+        return _changes(tx, _DELETE + _IF_FREE, (*_at(held), now, now))
+    return _changes(tx, _LEASE + _IF_FREE, (now + held.lease, *_at(held), now, now))
 
 
 def _present(tx: Transaction, places: Sequence[Place], now: float) -> set[Place]:

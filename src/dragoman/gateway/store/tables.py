@@ -8,14 +8,14 @@ from dragoman.core.database import Database
 from dragoman.core.errors import ConfigurationError
 
 _TYPES: Mapping[str, Mapping[str, str]] = {
-    "sqlite": {"key": "TEXT", "real": "REAL", "by_key": "WITHOUT ROWID"},
-    "postgres": {"key": 'VARCHAR(255) COLLATE "C"', "real": "DOUBLE PRECISION", "by_key": ""},
+    "sqlite": {"key": "TEXT", "real": "REAL"},
+    "postgres": {"key": 'VARCHAR(255) COLLATE "C"', "real": "DOUBLE PRECISION"},
 }
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS gateway_tickets (
         id {key} NOT NULL PRIMARY KEY, digest {key} NOT NULL, made {real} NOT NULL,
-        expires {real} NOT NULL, outcome TEXT NOT NULL) {by_key}""",
+        expires {real} NOT NULL, outcome TEXT NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS gateway_tickets_expires ON gateway_tickets (expires)",
     """CREATE TABLE IF NOT EXISTS gateway_responses (
         client {key} NOT NULL, request {key} NOT NULL, owner {key} NOT NULL, entity {key} NOT NULL,
