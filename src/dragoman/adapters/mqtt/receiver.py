@@ -98,6 +98,7 @@ class MqttReceiver:
             del self._sessions[channel, number]
             raise
         self._turns = list(self._sessions.values())
+        self._news.set()
         # The will of who sat there before may have been published when we took over.
         await seats.sit(number)
         return True
