@@ -44,6 +44,8 @@ class Result(NamedTuple):
     seconds: float
     received: int
     missing: int | None
+    cpu: tuple[float, float]
+    """Seconds of the sender and of the receiver."""
 
     def row(self) -> str:
         lost = self.sent - self.received
@@ -51,7 +53,8 @@ class Result(NamedTuple):
         exact = "-" if self.missing is None else ("yes" if self.missing == lost else "NO")
         rate = self.sent / self.seconds
         counts = f"{rate:,.0f} | {self.sent:,} | {self.received:,} | {lost:,}"
-        return f"| {self.name} | {counts} | {told} | {exact} |"
+        cost = " | ".join(f"{seconds / self.sent * 1e6:.1f} us" for seconds in self.cpu)
+        return f"| {self.name} | {counts} | {told} | {exact} | {cost} |"
 
 
 async def paced(count: int, rate: float, send) -> float:
@@ -80,12 +83,14 @@ async def receive_ours(file: str) -> None:
         while not metrics.origins:
             await asyncio.sleep(0.01)
         print("ready", flush=True)
+        started = time.process_time()
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         previous = None
         while previous != (counts := (got, metrics.missing)):
             previous = counts
             await asyncio.sleep(0.5)
-        print(json.dumps({"received": got, "missing": metrics.missing}), flush=True)
+        cpu = time.process_time() - started
+        print(json.dumps({"received": got, "missing": metrics.missing, "cpu": cpu}), flush=True)
 
 
 async def send_ours(count: int, rate: float) -> Result:
@@ -100,10 +105,12 @@ async def send_ours(count: int, rate: float) -> Result:
             async def send(number: int) -> None:
                 await publisher.send(Reading(FILLER, number, 1.0))
 
+            started = time.process_time()
             seconds = await paced(count, rate, send)
+            cpu = time.process_time() - started
             await asyncio.sleep(1.0)
             told = await asyncio.get_running_loop().run_in_executor(None, finish, child)
-    return Result("Dragoman topology", count, seconds, told["received"], told["missing"])
+    return Result("Dragoman topology", count, seconds, told["received"], told["missing"], (cpu, told["cpu"]))
 
 
 async def receive_plain() -> None:
@@ -120,9 +127,10 @@ async def receive_plain() -> None:
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_datagram_endpoint(Counting, sock=made)
     print("ready", flush=True)
+    started = time.process_time()
     await loop.run_in_executor(None, sys.stdin.readline)
     await asyncio.sleep(0.5)
-    print(json.dumps({"received": protocol.got}), flush=True)
+    print(json.dumps({"received": protocol.got, "cpu": time.process_time() - started}), flush=True)
 
 
 async def send_plain(count: int, rate: float) -> Result:
@@ -137,10 +145,12 @@ async def send_plain(count: int, rate: float) -> Result:
     async def send(number: int) -> None:
         transport.sendto(payload, PLAIN_GROUP)
 
+    started = time.process_time()
     seconds = await paced(count, rate, send)
+    cpu = time.process_time() - started
     told = await loop.run_in_executor(None, finish, child)
     transport.close()
-    return Result("plain asyncio datagrams", count, seconds, told["received"], None)
+    return Result("plain asyncio datagrams", count, seconds, told["received"], None, (cpu, told["cpu"]))
 
 
 def membership(address: str = PLAIN_GROUP[0]) -> bytes:
@@ -172,8 +182,8 @@ def main() -> None:
         asyncio.run(receive_ours(*more) if kind == "ours" else receive_plain())
         return
     count = int(given.seconds * given.rate)
-    print("| sender and receiver | messages/s sent | sent | received | lost | loss told | exact |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | --- |")
+    print("| by | messages/s sent | sent | received | lost | loss told | exact | CPU to send | to receive |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |")
     for run in (send_ours, send_plain):
         print(asyncio.run(run(count, given.rate)).row(), flush=True)
 
