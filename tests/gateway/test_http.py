@@ -288,6 +288,15 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
         assert dropped.status_code == 202
 
 
+@pytest.mark.parametrize(("behind_proxy", "status"), [(True, 202), (False, 429)])
+def test_only_a_proxy_may_say_where_requests_come_from(behind_proxy: bool, status: int) -> None:
+    gateway = options(peer_rate=Rate(0.001, 1))
+    with Server(ServerOptions(gateway=gateway, port=0, behind_proxy=behind_proxy)) as server:
+        for address in ("192.0.2.1", "192.0.2.2"):
+            answered = post(server, "/drop-off", ask(), **{"x-forwarded-for": address})
+        assert answered.status_code == status
+
+
 def test_tokens_are_not_taken_from_the_open_network_by_accident() -> None:
     with pytest.raises(ConfigurationError, match="clear"):
         listen(ServerOptions(gateway=options(), host="0.0.0.0", port=0))

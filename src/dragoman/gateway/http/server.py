@@ -17,7 +17,7 @@ from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application, HttpOptions
 from dragoman.gateway.http.protocol import bounded
 from dragoman.gateway.options import GatewayOptions
-from dragoman.registry.http.server import bind, check_certificate, is_loopback, server
+from dragoman.registry.http.server import Uvicorn, bind, check_certificate, is_loopback, server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class ServerOptions:
     """A PEM file with the server's certificate chain; with it the server speaks TLS only."""
     key: str | None = None
     behind_proxy: bool = False
-    """Whoever stands in front of it speaks TLS."""
+    """Whoever stands in front of it speaks TLS, and says in its headers where requests come from."""
     sep: SepOptions | None = None
     """Answer by SEP, too."""
 
@@ -83,10 +83,15 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     app = application(Gateway(options.gateway), options)
-    running = server(app, options, bounded(options.http.head_seconds))
+    running = _server(app, options)
     running.run([bound])
     if not running.started:
         raise ConfigurationError("The gateway did not start.", next="Its log says why.")
+
+
+def _server(app: Application, options: ServerOptions) -> Uvicorn:
+    protocol = bounded(options.http.head_seconds)
+    return server(app, options, protocol, behind_proxy=options.behind_proxy)
 
 
 class Server:
@@ -101,7 +106,7 @@ class Server:
         self._socket = listen(options)
         host, port = self._socket.getsockname()[:2]
         self.url = f"{'https' if options.certificate else 'http'}://{host}:{port}"
-        self._server = server(self.application, options, bounded(options.http.head_seconds))
+        self._server = _server(self.application, options)
         self._thread = threading.Thread(target=self._run, name="gateway-server", daemon=True)
 
     def __enter__(self) -> Server:

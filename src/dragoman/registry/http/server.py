@@ -205,12 +205,18 @@ class Uvicorn(uvicorn.Server):
 
 
 def server(
-    app: ASGIApp, options: Listening, protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools"
+    app: ASGIApp,
+    options: Listening,
+    protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+    *,
+    behind_proxy: bool = True,
 ) -> Uvicorn:
+    """``behind_proxy`` believes proxies that are named in ``FORWARDED_ALLOW_IPS``, or on this machine."""
     config = uvicorn.Config(
         app,
         interface="asgi3",
         http=protocol,
+        proxy_headers=behind_proxy,
         ws="none",
         lifespan="on",
         access_log=False,
