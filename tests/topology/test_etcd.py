@@ -172,6 +172,22 @@ async def test_an_entry_that_somebody_deletes_is_written_again(etcd: Etcd) -> No
         await knows(other, endpoint)
 
 
+async def test_an_entry_that_somebody_overwrites_is_written_again(etcd: Etcd) -> None:
+    host = signed()
+    careful = EtcdDiscovery(etcd_url(etcd), trust=Trust({"host-a": host.public}))
+    async with (
+        Topology([], [careful], registry=allowed()) as watching,
+        program(etcd_url(etcd), signer=host) as one,
+        Operator(etcd) as operator,
+    ):
+        endpoint = await published(one, "prices")
+        await knows(watching, endpoint)
+        before = careful.refused
+        await operator.put(endpoint.key, json.dumps({**endpoint.properties(), "memory.topic": "elsewhere"}))
+        await until(lambda: careful.refused > before)
+        await knows(watching, endpoint)
+
+
 async def test_what_vanished_while_etcd_was_out_of_reach_is_noticed(etcd: Etcd) -> None:
     async with (
         Line(etcd.port) as line,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
@@ -28,6 +30,8 @@ ALIVE = "/pubsub/alive/"
 PATIENCE = 3.0
 """Seconds that a withdrawal may take before its sender closes nonetheless."""
 BREATHER = 100
+REMEMBERED = 8
+"""Texts of an own entry that may still come back to us as news."""
 
 _OPTIONS: Mapping[str, Callable[[str], object]] = {
     "ttl": positive,
@@ -70,6 +74,7 @@ class EtcdDiscovery:
         # Either we were away for long, or etcd has lost its memory: what was seen before may be wrong.
         self.keeper.lease_lost = self.watch.start_anew
         self._own: dict[str, Endpoint] = {}
+        self._rendered: dict[str, deque[str]] = {}
         self._framework = ""
         self._watcher: Watcher | None = None
         self._entries: dict[str, tuple[int, Endpoint]] = {}
@@ -105,6 +110,7 @@ class EtcdDiscovery:
 
     async def withdraw(self, endpoint: Endpoint) -> None:
         if self._own.pop(endpoint.key, None) is not None:
+            self._rendered.pop(endpoint.key, None)
             await self.keeper.unwant(endpoint.key, PATIENCE)
 
     def endpoints(self) -> Sequence[Endpoint]:
@@ -121,7 +127,9 @@ class EtcdDiscovery:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.keeper.revoke()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self.keeper.revoke()
         await self.gateway.close()
 
     def _render(self, key: str, epoch: int) -> str:
@@ -132,7 +140,9 @@ class EtcdDiscovery:
             properties = self._own[key].properties()
         if self._signer is not None:
             properties = self._signer.sign(key, properties, epoch)
-        return json.dumps(properties, ensure_ascii=False, separators=(",", ":"))
+        text = json.dumps(properties, ensure_ascii=False, separators=(",", ":"))
+        self._rendered.setdefault(key, deque(maxlen=REMEMBERED)).append(text)
+        return text
 
     async def snapshot(self, entries: dict[str, Entry], revision: int, new_cluster: bool) -> None:
         """What differs from what is known: gone, changed, new."""
@@ -164,6 +174,7 @@ class EtcdDiscovery:
     async def put(self, entry: Entry) -> None:
         self.keeper.revision = max(self.keeper.revision, entry.revision)
         if self._framework and entry.key.rpartition("/")[2].startswith(self._framework):
+            self._check_own(entry)
             return
         try:
             properties = _parsed(entry)
@@ -184,6 +195,12 @@ class EtcdDiscovery:
             self._show([endpoint])
         else:
             self._vitality.add(endpoint)
+
+    def _check_own(self, entry: Entry) -> None:
+        """Somebody wrote where we do: if it was not us, we write it again."""
+        if entry.key in self._own and entry.value not in self._rendered.get(entry.key, ()):
+            log.warning("Somebody else has changed our entry.", extra={"key": entry.key})
+            self.keeper.vanished(entry.key)
 
     def _heartbeat(self, properties: Mapping[str, str]) -> None:
         if self._vitality is not None:
