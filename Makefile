@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check format bench docs clean lock java setup
+.PHONY: help demo test check format bench docs soak clean lock java setup
 
 help:
 	@echo "make demo    see typed messages go through contract, broker and endpoint, surviving a kill"
 	@echo "make test    run all tests; servers are installed and started by the tests themselves"
 	@echo "make check   lint, types, layers"
 	@echo "make bench   run the benchmarks beside their peers"
+	@echo "make soak    200,000 messages through each broker, with processes and servers killed"
 	@echo "make docs    build the documentation"
 	@echo "make clean   remove everything that was made"
 
@@ -41,6 +42,9 @@ format: setup
 
 bench: setup java
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
+
+soak: setup java
+	@$(BIN)/python -m tests.soak
 
 docs: setup
 	@$(BIN)/mkdocs build --strict

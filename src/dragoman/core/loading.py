@@ -21,7 +21,7 @@ MODELS = "dragoman.models"
 
 _SECRET = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
 
-_EXTRAS = {"postgresql": "postgres", "mariadb": "mysql", "amqp": "rabbitmq"}
+_EXTRAS = {"postgresql": "postgres", "mariadb": "mysql", "rediss": "redis"}
 
 
 @cache
