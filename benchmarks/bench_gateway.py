@@ -84,6 +84,10 @@ class Connection(asyncio.Protocol):
         self.transport = transport
         self.ask()
 
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.interval:
+            self.timer.cancel()
+
     def ask(self) -> None:
         request = next(self.requests, None)
         if request is None:
@@ -97,7 +101,7 @@ class Connection(asyncio.Protocol):
             return
         # At its time, and counted from then: who is late is not excused by having been busy.
         self.due += self.interval
-        self.loop.call_at(self.due, self.transport.write, request)  # type: ignore[attr-defined]
+        self.timer = self.loop.call_at(self.due, self.transport.write, request)  # type: ignore[attr-defined]
 
     def data_received(self, data: bytes) -> None:
         if self.left < 0:

@@ -22,6 +22,9 @@ Work = Callable[[Transaction], T]
 Outcome = tuple[Any, BaseException | None]
 
 _MOST = 256
+_BUSY = 8
+_GATHER = 0.002
+"""Seconds to wait for more after a batch of so many: each commit costs, and the more share it the better."""
 _ATTEMPTS = 20
 
 
@@ -57,9 +60,13 @@ class Lane:
         self._thread.shutdown()
 
     async def _drain(self) -> None:
+        busy = False
         try:
             while self._waiting:
+                if busy:
+                    await asyncio.sleep(_GATHER)
                 batch, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
+                busy = len(batch) >= _BUSY
                 outcomes = await self._done([work for work, _ in batch])
                 for (_, future), (result, error) in zip(batch, outcomes, strict=True):
                     if future.done():
