@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -50,7 +51,7 @@ class Recording:
 
 
 async def test_a_program_waits_for_a_publisher_or_goes_on_without() -> None:
-    async with Topology(registry=allowed()) as topology:
+    async with Topology([], registry=allowed()) as topology:
         request = topology.request("prices")
         assert request.publisher is None
         waiting = asyncio.create_task(request.wait(60))
@@ -58,6 +59,19 @@ async def test_a_program_waits_for_a_publisher_or_goes_on_without() -> None:
         publisher = await waiting
         assert request.publisher is publisher
         await publisher.send(Price("a", 1.0))
+
+
+async def test_programs_in_one_folder_talk_without_any_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DRAGOMAN_BROKER", raising=False)
+    monkeypatch.delenv("DRAGOMAN_REGISTRY", raising=False)
+    inbox = Inbox()
+    async with Topology() as receiving, Topology() as sending:
+        await receiving.offer("prices", inbox).wait(60)
+        await (await sending.publisher("prices")).send(Price("a", 1.0))
+        await inbox.has(1)
 
 
 async def test_changes_are_told_by_iterator_and_callback() -> None:
@@ -219,7 +233,7 @@ async def test_a_publisher_knows_its_subscribers() -> None:
 
 
 async def test_an_endpoint_known_to_two_discoveries_is_one_and_stays_until_both_lose_it() -> None:
-    async with Topology(registry=allowed()) as topology:
+    async with Topology([], registry=allowed()) as topology:
         there = Endpoint("elsewhere", 1, Role.PUBLISHER, Topic("prices"), "memory", "avro")
         for source in ("a", "b"):
             topology.endpoints.add(source, there)

@@ -14,7 +14,7 @@ from tests.services.fixtures import missing
 from tests.services.server import ServiceUnavailable
 from tests.topology.network import Host, Network, etcd_on, possible
 
-OPTIONS = "ttl=3&refresh=0.5&grace=120"
+OPTIONS = "ttl=2&refresh=0.4&grace=120"
 
 
 @pytest.fixture(scope="module")

@@ -361,7 +361,7 @@ def test_two_classes_of_one_name_are_refused_by_a_subscriber() -> None:
         text: str
 
     async def offer() -> None:
-        async with Topology(registry=allowed()) as topology:
+        async with Topology([], registry=allowed()) as topology:
             topology.offer("prices", Inbox(), types=[Price, Another])
 
     with pytest.raises(ConfigurationError, match=r"Two classes are named fx\.Price"):

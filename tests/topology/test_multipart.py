@@ -160,7 +160,7 @@ async def test_a_group_has_a_largest_size_and_stays_open_when_it_is_reached(limi
 
 
 async def test_a_publisher_without_a_transport_says_what_to_do() -> None:
-    async with Topology(registry=allowed()) as topology:
+    async with Topology([], registry=allowed()) as topology:
         request = topology.request("prices")
         assert request.publisher is None
         with pytest.raises(PublisherUnavailable, match=re.escape("There is no admin.")):

@@ -71,7 +71,7 @@ async def test_a_wrong_file_is_refused_at_the_start(tmp_path: Path, entries: obj
 async def test_a_discovery_can_be_added_and_removed_while_running(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.json"
     write(file, [PUBLISHER])
-    async with Topology(registry=allowed()) as topology:
+    async with Topology([], registry=allowed()) as topology:
         first = await topology.add_discovery(f"file://{file}")
         second = await topology.add_discovery(f"file://{file}?poll=5")
         assert len(topology.endpoints) == 1, "known twice, there once"

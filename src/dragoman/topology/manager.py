@@ -12,6 +12,7 @@ from typing import Self
 
 from dragoman.client.connecting import open_registry
 from dragoman.core.clock import Clock, SystemClock
+from dragoman.core.defaults import default_broker
 from dragoman.core.errors import ConfigurationError, DragomanError, TopologyConflict
 from dragoman.core.registry import Registry
 from dragoman.topology.admin import Admin
@@ -44,13 +45,14 @@ class Topology:
     """One for each program; another one in the same process is as another program.
 
     ``admins`` and ``discoveries`` are URLs or objects; the order of admins decides between equal scores.
+    Without admins there is one, the broker that clients have by default.
     ``configuration`` are folders of property files, or packages that have them; beside the program, if not
     given. ``signer`` makes this program's identity one that others can check.
     """
 
     def __init__(
         self,
-        admins: Iterable[str | Admin] = (),
+        admins: Iterable[str | Admin] | None = None,
         discoveries: Iterable[str | Discovery] = (),
         registry: str | Registry | None = None,
         *,
@@ -70,7 +72,7 @@ class Topology:
         url = registry if isinstance(registry, str) else ""
         codecs = Codecs(self._registry, standard() if serializers is None else serializers, url)
         self._shared = Surroundings(codecs, list(interceptors), self._clock)
-        self._given_admins = list(admins)
+        self._given_admins = [default_broker()] if admins is None else list(admins)
         self._given_discoveries = list(discoveries)
         self.configuration = Configuration(configuration, self._owners)
         self._wiring = Wiring(

@@ -68,7 +68,7 @@ async def topology_of(
 ) -> AsyncIterator[Topology]:
     """A topology that knows what its discoveries know."""
     topology = Topology(
-        admins or (),
+        admins or [],
         listed(discoveries, "DRAGOMAN_DISCOVERY"),
         AllowList(),
         configuration=folders or None,
