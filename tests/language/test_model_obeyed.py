@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import pytest
 
-from dragoman import Client, EndpointOptions, Headers, RetryOptions, endpoint, record
+from dragoman import Client, EndpointOptions, Headers, Message, RetryOptions, endpoint, record
+from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.controller import bind
 from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
 from dragoman.client.options import ClientOptions
 from dragoman.core.errors import ConfigurationError, StartupError
 from dragoman.language.running.role import open_role
-from dragoman.schema.markers import Int
+from dragoman.schema.markers import Int, Name
 
 PATIENCE = 60.0
 
@@ -96,15 +97,9 @@ async def test_dead_letters_go_where_the_model_says_and_can_be_taken_there(model
         await web.publish("orders", Order(7))
         letter, headers = await asyncio.wait_for(seen.get(), PATIENCE)
         assert headers["dragoman-original-channel"] == b"orders"
-        await client.broker.publish([_raw("orders", b"no frame")])
+        await client.broker.publish([Message("orders", b"no frame")])
         letter, headers = await asyncio.wait_for(seen.get(), PATIENCE)
         assert letter == b"no frame"
-
-
-def _raw(channel: str, payload: bytes) -> Any:
-    from dragoman import Message
-
-    return Message(channel, payload)
 
 
 async def test_who_receives_from_point_to_point_shares_whatever_groups_the_code_has(model: Path) -> None:
@@ -228,6 +223,168 @@ async def test_a_polling_consumer_needs_no_handler(model: Path) -> None:
 
 def test_the_broker_is_where_the_model_says_it_is(model: Path) -> None:
     assert open_role(model, "Web").broker() == "rabbitmq://shop.example:5672"
+
+
+MORE = """API description Fleet
+data type Order { "id": ID<int>, "class": D<string> }
+data type Address { "reply-to": MD<string>, "answer": MD<string> }
+channel Orders dead letters to Dead on path "shops/${shop}/orders/${year}/${shop}"
+  with shop: int, year: int
+  accepts message PlaceOrder expecting payload Order
+channel Dead of type DEAD_LETTER on path "dead/${year}/${shop}" with year: int, shop: int
+  produces message Buried delivering payload Order
+channel News on path "news/${kind}" with kind: string produces message Any delivering payload Order
+channel Late on path "news/late" produces message LateNews delivering payload Order
+channel Asks request message Ask on path "ask" expecting headers Address payload Order
+    where RETURN_ADDRESS is "$message.header#/POINTED"
+  reply message Tell on path "tell" delivering payload Order
+message broker Kafka exposes Orders, Asks at location "kafka-secure://k:9093" via protocol Kafka
+message broker Rabbit exposes News, Late at location "amqps://r/shop?heartbeat=5" via protocol AMQP
+message broker Both exposes Late at location "mqtts://m" via protocol MQTT
+  exposes Late at location "stomp://s" via protocol STOMP
+message endpoint Store provides channels: Orders
+message endpoint Reader uses channels: News, Late
+message endpoint Late uses from Both: Late via protocol MQTT
+message endpoint Stomper uses from Both: Late via protocol STOMP
+message endpoint Torn uses channels: Orders, News
+message endpoint Asker uses channels: Asks where consumed if "$message.payload#/id" > 3
+message endpoint Teller provides channels: Asks
+"""
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    file = tmp_path / "fleet.mdsl"
+    file.write_text(MORE.replace("POINTED", "reply-to"))
+    return file
+
+
+def test_letters_go_to_the_channel_with_the_same_parameters(fleet: Path) -> None:
+    @endpoint("shops.7.orders.2026.7")
+    async def store(order: bytes) -> None: ...
+
+    assert directed(fleet, "Store", store).options.dead_letter == "dead.2026.7"
+    assert open_role(fleet, "Store").receiving("shops.7.orders.2026.8") is None
+
+
+def test_a_name_of_its_own_goes_before_a_parameter(fleet: Path) -> None:
+    role = open_role(fleet, "Reader")
+    late, other = role.receiving("news.late"), role.receiving("news.early")
+    assert late is not None and late.message.name.text == "LateNews"
+    assert other is not None and other.message.name.text == "Any"
+
+
+def test_the_broker_has_all_channels_by_the_protocol_of_their_use_and_keeps_tls(fleet: Path) -> None:
+    assert open_role(fleet, "Store").broker() == "kafka://k:9093?security.protocol=SSL"
+    assert open_role(fleet, "Reader").broker() == "rabbitmq://r/shop?heartbeat=5&tls=true"
+    assert open_role(fleet, "Late").broker() == "mqtt://m?tls=true"
+    for name, protocols in (("Torn", "AMQP, Kafka"), ("Stomper", "STOMP")):
+        with pytest.raises(ConfigurationError, match=f"Their protocols: {protocols}"):
+            open_role(fleet, name).broker()
+
+
+async def test_a_broker_that_is_given_goes_before_those_of_the_model(fleet: Path) -> None:
+    async def read(order: bytes) -> None: ...
+
+    handlers = [endpoint("news.other")(read)]
+    async with Client("memory://torn", "memory://", handlers, model=fleet, as_="Torn") as client:
+        assert client.broker.url == "memory://torn"
+
+
+async def test_payloads_written_in_place_are_compared_and_only_records_can_be(tmp_path: Path) -> None:
+    file = tmp_path / "place.mdsl"
+    file.write_text(
+        'API description S data type Order { "Order": D<string>, "next": Order? } '
+        'channel C on path "c" accepts message M expecting payload { "id": ID<int> } '
+        'channel D on path "d" accepts message N expecting payload Order '
+        "message endpoint Store provides channels: C, D"
+    )
+
+    @record
+    class Linked:
+        Order: str
+        next: Linked | None = None
+
+    @endpoint("c")
+    async def wrong(order: Linked) -> None: ...
+
+    @endpoint("c")
+    async def right(order: Order) -> None: ...
+
+    @endpoint("d")
+    async def linked(order: Linked) -> None: ...
+
+    @endpoint("d")
+    async def plain(order: dict[str, Any]) -> None: ...
+
+    def told(*functions: Any) -> list[str]:
+        bound = [each for one in functions for each in bind(one, ClientOptions()).endpoints]
+        return [*open_role(file, "Store").disagreements(bound, MemoryBroker.capabilities)]
+
+    assert told(right, linked, plain) == []
+    assert "Linked is not the payload of the model" in told(wrong)[0]
+
+
+def test_what_no_client_does_is_told(fleet: Path) -> None:
+    assert [*open_role(fleet, "Teller").unhandled([])] != []
+    told = [*open_role(fleet, "Asker").unhandled([])]
+    assert len(told) == 1 and "Tell: a reply is for who asked" in told[0] and f"{fleet}:" in told[0]
+    fleet.write_text(MORE.replace("POINTED", "answer"))
+    told = [*open_role(fleet, "Teller").unhandled([])]
+    assert "Ask: the return address is '$message.header#/answer'" in told[0]
+
+
+async def test_batches_are_selected_message_by_message(tmp_path: Path) -> None:
+    file = tmp_path / "select.mdsl"
+    file.write_text(
+        'API description S data type Order { "id": ID<int> } channel C on path "c" accepts message M '
+        "expecting payload Order message endpoint Web uses channels: C message endpoint Store provides "
+        'channels: C where consumed if "$message.payload#/id" >= 5'
+    )
+    seen: asyncio.Queue[int] = asyncio.Queue()
+
+    @endpoint("c", options=EndpointOptions(batch_size=10, batch_wait=0.2))
+    async def store(orders: list[Order]) -> None:
+        for order in orders:
+            seen.put_nowait(order.id)
+
+    async with (
+        Client("memory://batches", "memory://", model=file, as_="Web") as web,
+        Client(web.broker, web.registry, [store], model=file, as_="Store"),
+    ):
+        for number in range(10):
+            await web.publish("c", Order(number), key="one")
+        found = [await asyncio.wait_for(seen.get(), PATIENCE) for _ in range(5)]
+    assert found == [5, 6, 7, 8, 9] and seen.empty()
+
+
+def test_conditions_use_the_names_of_the_schema(tmp_path: Path) -> None:
+    file = tmp_path / "select.mdsl"
+    file.write_text(
+        'API description S data type T { "class": D<string>, "of": { "a": D<int> }*, "urgent": D<bool> } '
+        'channel C on path "c" '
+        "accepts message M expecting payload T message endpoint Store provides channels: C where "
+        'consumed if "$message.payload#/class" == "A", consumed if "$message.payload#/of/1/a" > 1, '
+        'consumed if "$message.header#/urgent" == "$message.payload#/urgent"'
+    )
+
+    @record
+    class Part:
+        a: Int
+
+    @record
+    class Thing:
+        class_: Annotated[str, Name("class")]
+        of: list[Part]
+        urgent: bool = True
+
+    role = open_role(file, "Store")
+    urgent = Message("c", b"", headers=(("urgent", b"true"),))
+    assert role.selects(urgent, Thing("A", [Part(0), Part(2)]))
+    assert role.selects(urgent, {"class": "A", "of": [{"a": 0}, {"a": 2}], "urgent": True})
+    assert not role.selects(urgent, Thing("A", [Part(2)]))
+    assert not role.selects(urgent, Thing("B", [Part(0), Part(2)]))
+    assert not role.selects(Message("c", b""), Thing("A", [Part(0), Part(2)]))
 
 
 def test_a_model_and_a_name_belong_together(model: Path) -> None:

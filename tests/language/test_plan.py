@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from typer.testing import CliRunner
 
+from dragoman.adapters.kafka import KafkaBroker
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.cli.model import app
 from dragoman.core.channel import Channel
-from dragoman.core.errors import IncompatibleSchema
+from dragoman.core.errors import ConfigurationError, IncompatibleSchema
 from dragoman.core.registry import Registry
 from dragoman.language.model import Model, load_model
 from dragoman.language.parser import parse_strictly
-from dragoman.language.running.plan import Action, apply, plan
+from dragoman.language.running.announced import differences
+from dragoman.language.running.plan import Action, Plan, apply, plan
 from dragoman.registry import connect
+from dragoman.topology.endpoint import endpoint_of
+from tests.services.kafka import Kafka
 
 LOANS = Path(__file__).parents[2] / "examples" / "models" / "loan-broker.mdsl"
 SHOP = """API description Shop
@@ -106,6 +113,118 @@ async def test_a_channel_with_too_few_partitions_grows(broker: MemoryBroker, reg
     done = await apply(await plan(shop(), registry, broker), registry, broker)
     assert Action.GROW_CHANNEL in {each.action for each in done}
     assert (await broker.describe("shop.id.orders")).partitions == 3
+
+
+async def test_a_path_with_parameters_has_a_channel_for_each_value(
+    broker: MemoryBroker, registry: Registry
+) -> None:
+    values = {"id": ["north", "south"]}
+    await apply(await plan(shop(), registry, broker, values), registry, broker)
+    assert sorted(await broker.channels()) == ["notes", "shop.north.orders", "shop.south.orders"]
+    assert (await registry.contract("shop.north.orders-value")).version == 1
+    assert (await plan(shop(), registry, broker, values)).changes == ()
+
+
+@pytest.mark.parametrize(("name", "value"), [("bank", "1"), ("id", "a/b"), ("id", "")])
+async def test_parameters_that_cannot_be_are_refused(
+    broker: MemoryBroker, registry: Registry, name: str, value: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"There are: id|Use letters"):
+        await plan(shop(), registry, broker, {name: [value]})
+
+
+async def test_settings_for_kafka_are_kafkas_business(broker: MemoryBroker, registry: Registry) -> None:
+    await apply(await plan(compacted("delete"), registry, broker), registry, broker)
+    assert (await broker.describe("kept")).settings == {}
+
+
+async def test_settings_of_a_topic_are_made_kept_and_changed(kafka_server: Kafka, registry: Registry) -> None:
+    topic = f"kept-{uuid4().hex}"
+    kafka = KafkaBroker(kafka_server.url)
+    await kafka.connect()
+    try:
+        await apply(await plan(compacted("delete", topic), registry, kafka), registry, kafka)
+        made = await kafka.describe(topic)
+        assert made.settings == {"cleanup.policy": "delete", "max.message.bytes": "70000"}
+        assert (await plan(compacted("delete", topic), registry, kafka)).changes == ()
+        changes = (await plan(compacted(["compact", "delete"], topic, 2), registry, kafka)).changes
+        told = [(each.action, each.detail) for each in changes]
+        assert told == [
+            (Action.GROW_CHANNEL, "from 1 to 2 partitions"),
+            (Action.ALTER_CHANNEL, "cleanup.policy=compact,delete"),
+        ]
+        await apply(Plan(changes), registry, kafka)
+        # Kafka may tell of the old settings for a moment.
+        async with asyncio.timeout(60):
+            while (await plan(compacted(["delete", "compact"], topic, 2), registry, kafka)).changes:
+                await asyncio.sleep(0.05)
+        await kafka.delete(topic)
+    finally:
+        await kafka.close()
+
+
+def compacted(policy: str | list[str], topic: str = "kept", partitions: int = 1) -> Model:
+    bindings = {
+        "partitions": partitions,
+        "replicas": 1,
+        "topicConfiguration": {"cleanup.policy": policy, "max.message.bytes": 70000},
+    }
+    return Model(
+        parse_strictly(
+            f'API description Kept data type T {{ "a": D<int> }} channel C on path "{topic}" '
+            f"produces message M delivering payload T bindings for Kafka {json.dumps(bindings)}"
+        )
+    )
+
+
+def entry(role: str, topic: str, admin: str, service: int) -> dict[str, str]:
+    names = {"type": role, "pubsub.topic": topic, "pubsub.admin.type": admin}
+    return {"service.id": str(service), "pubsub.framework.uuid": "f", **names}
+
+
+def test_what_a_topology_lacks_or_has_otherwise_is_told() -> None:
+    model = Model(
+        parse_strictly(
+            SHOP.replace("FIELDS", "")
+            + 'message broker K exposes Shop at location "kafka:9092" via protocol Kafka\n'
+            "message endpoint Reader uses channels: Notes\n"
+        )
+    )
+    entries = [
+        entry("publisher", "shop.7.orders", "kafka", 1),
+        entry("subscriber", "shop.7.orders", "nats", 2),
+        entry("publisher", "notes", "kafka", 3),
+        entry("publisher", "somebody.elses", "kafka", 4),
+    ]
+    told = [*differences(model, [endpoint_of(each) for each in entries])]
+    assert told == [
+        ("topic shop.7.orders", "A subscriber is announced by nats, the model says kafka."),
+        ("topic notes", "1 publisher is announced, the model has none."),
+        ("topic notes", "No subscriber is announced, the model has Reader."),
+    ]
+
+
+def test_a_topology_is_compared_from_the_shell(tmp_path: Path) -> None:
+    file, entries = tmp_path / "shop.mdsl", tmp_path / "endpoints.json"
+    file.write_text(SHOP.replace("FIELDS", ""))
+    both = [
+        entry("publisher", "shop.7.orders", "memory", 1),
+        entry("subscriber", "shop.7.orders", "memory", 2),
+    ]
+    places = ["--broker", f"embedded://{tmp_path}/broker", "--registry", f"sqlite://{tmp_path}/registry.db"]
+    places += ["--discovery", f"file://{entries}", "--parameter", "id=7"]
+
+    def run(verb: str) -> tuple[int, str]:
+        result = CliRunner().invoke(app, [verb, str(file), *places], catch_exceptions=False)
+        return result.exit_code, result.output
+
+    entries.write_text(json.dumps(both))
+    assert run("apply")[0] == 0
+    assert run("plan") == (0, "Nothing to change.\n")
+    entries.write_text(json.dumps(both[:1]))
+    code, output = run("plan")
+    assert code == 1 and "No subscriber is announced" in output
+    assert run("apply")[0] == 1
 
 
 def test_plan_and_apply_from_the_shell(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dragoman.language.model import Model
     from dragoman.language.parser import Parsed
     from dragoman.language.running.plan import Change
+    from dragoman.topology.endpoint import Endpoint
 
 app = typer.Typer(help="AsyncMDSL models: lint, format, AsyncAPI, diagrams, code, plan, apply.")
 
@@ -224,6 +225,18 @@ def code(
 
 Broker = Annotated[str | None, typer.Option(help="The broker's URL; without it the embedded one.")]
 Registry = Annotated[str | None, typer.Option(help="The registry's URL; without it the embedded one.")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--parameter", metavar="NAME=VALUE", help="For a parameter in paths; may be repeated."),
+]
+Discoveries = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--discovery",
+        metavar="URL",
+        help="Compare with a topology, too: etcd://host:2379 or file://path; may be repeated.",
+    ),
+]
 
 
 @app.command("plan")
@@ -231,12 +244,14 @@ def plan_(
     file: File,
     broker: Broker = None,
     registry: Registry = None,
+    parameter: Parameters = None,
+    discovery: Discoveries = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Show what `apply` would change. Exit 0: nothing; 1: something, also if it is refused or drift."""
     from dragoman.cli.output import run
 
-    changes = run(_compare(_checked(file), broker, registry, change=False))
+    changes = run(_compare(_checked(file), broker, registry, parameter, discovery, change=False))
     _print_changes(changes, as_json)
     if changes:
         raise typer.Exit(1)
@@ -247,30 +262,40 @@ def apply_(
     file: File,
     broker: Broker = None,
     registry: Registry = None,
+    parameter: Parameters = None,
+    discovery: Discoveries = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Create channels and register contracts as the model says. Exit 1: refused, or drift is left."""
     from dragoman.cli.output import run
     from dragoman.language.running.plan import Action
 
-    changes = run(_compare(_checked(file), broker, registry, change=True))
+    changes = run(_compare(_checked(file), broker, registry, parameter, discovery, change=True))
     _print_changes(changes, as_json)
     if any(each.action in (Action.REFUSED, Action.DRIFT) for each in changes):
         raise typer.Exit(1)
 
 
 async def _compare(
-    model: Model, broker_url: str | None, registry_url: str | None, change: bool
+    model: Model,
+    broker_url: str | None,
+    registry_url: str | None,
+    parameters: list[str] | None,
+    discoveries: list[str] | None,
+    *,
+    change: bool,
 ) -> Sequence[Change]:
     from dragoman.client.connecting import open_broker, open_registry
     from dragoman.language.running.plan import apply, plan
 
+    values = _values(parameters or ())
+    announced = await _announced(discoveries) if discoveries else None
     broker, _ = open_broker(broker_url)
     await broker.connect()
     try:
         registry, _ = open_registry(registry_url)
         try:
-            found = await plan(model, registry, broker)
+            found = await plan(model, registry, broker, values, announced)
             if not change or found.refused:
                 return found.changes
             return [*await apply(found, registry, broker), *found.drift]
@@ -278,6 +303,23 @@ async def _compare(
             await registry.close()
     finally:
         await broker.close()
+
+
+def _values(given: Sequence[str]) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not (name and equals and value):
+            raise typer.BadParameter(f"{each!r} is not NAME=VALUE.")
+        values.setdefault(name, []).append(value)
+    return values
+
+
+async def _announced(discoveries: list[str]) -> list[Endpoint]:
+    from dragoman.cli.topology.options import topology_of
+
+    async with topology_of(discoveries, 10.0) as topology:
+        return list(topology.endpoints)
 
 
 def _print_changes(changes: Sequence[Change], as_json: bool) -> None:

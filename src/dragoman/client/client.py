@@ -89,7 +89,7 @@ class Client:
         if self._running is not None:
             raise ClientError("The client is running already.", code="client.running")
         async with AsyncExitStack() as stack:
-            named = self.role.broker() if self.role is not None else None
+            named = self.role.broker() if self.role is not None and self._broker is None else None
             broker, made = open_broker(self._broker or named)
             if made:
                 stack.push_async_callback(broker.close)

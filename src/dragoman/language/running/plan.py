@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -9,14 +10,18 @@ from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
 from dragoman.core.contract import UpdateOrder
 from dragoman.core.errors import ChannelNotFound, IncompatibleSchema, NotFound
+from dragoman.core.loading import scheme_of
 from dragoman.core.registry import Registry
 from dragoman.language.model import Model
-from dragoman.language.running.wanted import Wanted, wanted
+from dragoman.language.running.announced import differences
+from dragoman.language.running.wanted import REPLICATION, Wanted, wanted
+from dragoman.topology.endpoint import Endpoint
 
 
 class Action(StrEnum):
     CREATE_CHANNEL = "create channel"
     GROW_CHANNEL = "grow channel"
+    ALTER_CHANNEL = "alter channel"
     CREATE_CONTRACT = "create contract"
     NEW_VERSION = "new version"
     REFUSED = "refused"
@@ -47,34 +52,63 @@ class Plan:
         return tuple(each for each in self.changes if each.action is Action.DRIFT)
 
 
-async def plan(model: Model, registry: Registry, broker: Broker) -> Plan:
-    """Compare the model with what there is. Changes nothing."""
+async def plan(
+    model: Model,
+    registry: Registry,
+    broker: Broker,
+    values: Mapping[str, Sequence[str]] | None = None,
+    announced: Iterable[Endpoint] | None = None,
+) -> Plan:
+    """Compare the model with what there is. Changes nothing.
+
+    ``values`` are those of the parameters in paths. ``announced`` are the endpoints that the discoveries of a
+    topology know.
+    """
     changes: list[Change] = []
-    for each in wanted(model):
+    for each in wanted(model, values):
         changes += await _channel(each, broker)
         changes += await _contract(each, registry)
+    if announced is not None:
+        changes += [Change(Action.DRIFT, each.target, each.detail) for each in differences(model, announced)]
     return Plan(tuple(changes))
 
 
 async def _channel(each: Wanted, broker: Broker) -> list[Change]:
     name = each.channel.name
+    # Settings are the broker's own: those for Kafka mean nothing elsewhere.
+    settings = dict(each.settings) if scheme_of(broker.url) == "kafka" else {}
     try:
         found = await broker.describe(name)
     except ChannelNotFound:
-        detail = f"{each.channel.partitions} partitions"
-        return [Change(Action.CREATE_CHANNEL, name, detail, each, each.channel)]
+        detail = ", ".join([f"{each.channel.partitions} partitions", *_assignments(settings)])
+        return [Change(Action.CREATE_CHANNEL, name, detail, each, replace(each.channel, settings=settings))]
     changes = []
+    settings.pop(REPLICATION, None)
     if each.fixed and found.partitions < each.channel.partitions:
         detail = f"from {found.partitions} to {each.channel.partitions} partitions"
-        grown = replace(found, partitions=each.channel.partitions)
-        changes.append(Change(Action.GROW_CHANNEL, name, detail, each, grown))
+        found = replace(found, partitions=each.channel.partitions)
+        changes.append(Change(Action.GROW_CHANNEL, name, detail, each, found))
     elif each.fixed and found.partitions > each.channel.partitions:
         detail = f"{found.partitions} partitions, the model says {each.channel.partitions}"
         changes.append(Change(Action.DRIFT, name, detail + "; partitions never shrink.", each))
     if each.channel.retention is not None and found.retention != each.channel.retention:
         detail = f"keeps messages {_kept(found.retention)}, the model says {_kept(each.channel.retention)}."
         changes.append(Change(Action.DRIFT, name, detail, each))
+    other = {key: value for key, value in settings.items() if not _same(found.settings.get(key), value)}
+    if other:
+        altered = replace(found, settings={**found.settings, **other})
+        detail = ", ".join(_assignments(other))
+        changes.append(Change(Action.ALTER_CHANNEL, name, detail, each, altered))
     return changes
+
+
+def _same(found: str | None, wanted: str) -> bool:
+    """Kafka may give a list in another order."""
+    return found is not None and sorted(found.split(",")) == sorted(wanted.split(","))
+
+
+def _assignments(settings: Mapping[str, str]) -> list[str]:
+    return [f"{key}={value}" for key, value in settings.items()]
 
 
 def _kept(retention: float | None) -> str:
@@ -131,7 +165,7 @@ async def apply(plan: Plan, registry: Registry, broker: Broker) -> list[Change]:
     for each in sorted(plan.changes, key=lambda each: each.action in _CONTRACTS):
         if each.action is Action.CREATE_CHANNEL and each.channel is not None:
             await broker.create(each.channel)
-        elif each.action is Action.GROW_CHANNEL and each.channel is not None:
+        elif each.action in (Action.GROW_CHANNEL, Action.ALTER_CHANNEL) and each.channel is not None:
             await broker.alter(each.channel)
         elif each.action in _CONTRACTS and each.wanted is not None:
             await registry.register(each.wanted.contract, each.wanted.schema)

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import operator
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dragoman.client.correlation import read_correlation
-from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
+from dragoman.client.headers import REPLY_TO
 from dragoman.client.middleware.deduplicate import Deduplicate
-from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.role import Sending
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError, NotFound
-from dragoman.core.format import Format
-from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
 from dragoman.language import syntax as s
-from dragoman.language.bindings import protocol_name
 from dragoman.language.generators.code.channels import channel_name
-from dragoman.language.generators.code.records import payload_record
-from dragoman.language.generators.schemas import schema
 from dragoman.language.model import Interaction, Model, load_model
-from dragoman.language.path import path_names
-from dragoman.language.pointer import read_pointer
+from dragoman.language.running.conditions import Select
+from dragoman.language.running.parameters import pattern, values_in
+from dragoman.language.running.payloads import unlike, with_payload_types
+from dragoman.language.running.places import broker_url
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_MARK = "0parameter0"
-_SCHEMES = {"amqp": "rabbitmq", "kafka": "kafka", "mqtt": "mqtt", "nats": "nats", "redis": "redis"}
-"""The brokers of ours that speak a protocol."""
+_RETURN_ADDRESSES = (f"$message.header#/{REPLY_TO}", f"$message.headers#/{REPLY_TO}")
 
 
 class Role:
@@ -54,17 +37,20 @@ class Role:
                 next=f"It has: {', '.join(model.endpoints) or 'none'}.",
             )
         self.model = model
+        self._typed = with_payload_types(model)
         self.endpoint = model.endpoints[endpoint]
         interactions = model.interactions_of(endpoint)
         self.received = [each for each in interactions if each.receives]
         self.sent = [each for each in interactions if not each.receives]
-        self._patterns = {id(each): _pattern(each.message.path) for each in interactions}
+        self._patterns = {id(each): pattern(each.message.path) for each in interactions}
 
     def receiving(self, channel: str) -> Interaction | None:
         return self._find(self.received, channel)
 
     def _find(self, interactions: list[Interaction], channel: str) -> Interaction | None:
-        return next((each for each in interactions if self._patterns[id(each)].fullmatch(channel)), None)
+        """The one with the fewest parameters: `orders/lost` is not the order that is called lost."""
+        found = [each for each in interactions if self._patterns[id(each)].fullmatch(channel)]
+        return min(found, key=lambda each: self._patterns[id(each)].groups, default=None)
 
     def place(self, node: s.Node) -> str:
         """Where something is said: file and line."""
@@ -73,20 +59,11 @@ class Role:
     def selects(self, message: Message, value: object) -> bool:
         """Whether the endpoint wants this message: all of its conditions hold."""
         interaction = self.receiving(message.channel)
-        if interaction is None:
-            return True
-        return all(_holds(condition, message, value) for condition in interaction.use.conditions)
+        return interaction is None or Select(interaction.use.conditions).wants(message, value)
 
     def broker(self) -> str | None:
-        """The first place at which a broker exposes what the endpoint uses, by a protocol that we speak."""
-        for interaction in (*self.received, *self.sent):
-            for broker, exposure in self.model.exposures[interaction.channel.name.text]:
-                if interaction.broker in (None, broker.name.text):
-                    scheme = _SCHEMES.get(protocol_name(exposure.protocol.text) or "")
-                    place = exposure.location.value.rpartition("://")[2]
-                    if scheme is not None:
-                        return f"{scheme}://{place}"
-        return None
+        """The place that has all channels of the endpoint."""
+        return broker_url(self.model, (*self.received, *self.sent), self.place(self.endpoint))
 
     def sending(self, channel: str) -> Sending:
         """How messages are sent there. Raises ``ConfigurationError`` if the model does not let it."""
@@ -108,7 +85,7 @@ class Role:
         channel, changes = interaction.channel, self._options(endpoint, interaction)
         middleware = endpoint.middleware
         if interaction.use.conditions:
-            middleware = (self._select, *middleware)
+            middleware = (Select(interaction.use.conditions), *middleware)
         if self.endpoint.has("IDEMPOTENT_RECEIVER") and not _effects_once(endpoint):
             middleware = (Deduplicate(), *middleware)
         reply = _reply_of(interaction)
@@ -133,7 +110,9 @@ class Role:
         for option, name in (("dead_letter", channel.dead_letters), ("invalid", channel.invalid_messages)):
             target = self.model.channels.get(name.text) if name else None
             if target is not None and target.messages:
-                changes[option] = channel_name(target.messages[0].path)
+                # A letter box with the same parameters is the one with the same values.
+                given = values_in(interaction.message.path, endpoint.channel)
+                changes[option] = channel_name(target.messages[0].path, given)
         if self.endpoint.has("DURABLE_SUBSCRIBER") or interaction.use.durable is not None:
             changes["durable"] = True
         if channel.guarantee is not None and channel.guarantee.text == "AT_MOST_ONCE":
@@ -142,12 +121,7 @@ class Role:
 
     def _reply_channel(self, channel: str, interaction: Interaction, reply: s.Message) -> str:
         """The reply's path with the parameters that the request's channel was given."""
-        found = self._patterns[id(interaction)].fullmatch(channel)
-        names = path_names(interaction.message.path)
-        return channel_name(reply.path, dict(zip(names, found.groups() if found else (), strict=False)))
-
-    async def _select(self, delivery: Delivery, next: Handler) -> Outcome:
-        return await next(delivery) if self.selects(delivery.message, delivery.value) else DONE
+        return channel_name(reply.path, values_in(interaction.message.path, channel))
 
     def disagreements(self, endpoints: Iterable[Endpoint], broker: Capabilities) -> Iterator[str]:
         """In which ways the code is not what the model says, each with its place in the model."""
@@ -163,6 +137,7 @@ class Role:
 
     def unhandled(self, endpoints: Iterable[Endpoint]) -> Iterator[str]:
         """Messages that the endpoint receives and nothing handles. Who polls fetches them when it likes."""
+        yield from self._unkept()
         if self.endpoint.has("POLLING_CONSUMER"):
             return
         channels = [each.channel for each in endpoints]
@@ -172,6 +147,18 @@ class Role:
             if not any(map(self._patterns[id(interaction)].fullmatch, channels)):
                 message, name = interaction.message.name, self.endpoint.name.text
                 yield f"{name} receives '{message.text}', and nothing handles it ({self.place(message)})."
+
+    def _unkept(self) -> Iterator[str]:
+        """What the model says of requests and replies, and no client of ours does."""
+        for each in (*self.received, *self.sent):
+            address = each.message.pointed("RETURN_ADDRESS")
+            if address is not None and address.pointer.value not in _RETURN_ADDRESSES:
+                said = f"the return address is '{address.pointer.value}', a client has it in '{REPLY_TO}'"
+                yield f"{each.message.name.text}: {said} ({self.place(address)})."
+        for each in self.received:
+            if each.message.part == "reply" and not each.provides and each.use.conditions:
+                said = "a reply is for who asked, so no condition can turn it away"
+                yield f"{each.message.name.text}: {said} ({self.place(each.use)})."
 
     def _promises(self, endpoint: Endpoint, channel: s.Channel, broker: Capabilities) -> Iterator[str]:
         """What the model promises, and neither the code nor the broker could keep."""
@@ -190,7 +177,7 @@ class Role:
         place = self.place(interaction.message)
         letters = interaction.channel.has("DEAD_LETTER") or interaction.channel.has("INVALID_MESSAGE")
         for given in () if letters else endpoint.payload.types:
-            for reason in self._unlike(given, interaction.message):
+            for reason in unlike(self._typed, given, interaction.message):
                 said = f"{given.__name__} is not the payload of the model: {reason}"
                 yield f"{endpoint.name}: {said} ({place})."
         reply = _reply_of(interaction)
@@ -199,24 +186,13 @@ class Role:
         if endpoint.reply is None:
             yield f"{endpoint.name}: it returns nothing, the model wants '{reply.name.text}' ({place})."
             return
-        for reason in self._unlike(endpoint.reply, reply):
+        for reason in unlike(self._typed, endpoint.reply, reply):
             said = f"{endpoint.reply.__name__} is not the reply of the model: {reason}"
             yield f"{endpoint.name}: {said} ({place})."
         wanted = self._reply_channel(endpoint.channel, interaction, reply)
         if endpoint.reply_to not in (None, wanted):
             said = f"it replies to '{endpoint.reply_to}', the model says '{wanted}'"
             yield f"{endpoint.name}: {said} ({self.place(reply)})."
-
-    def _unlike(self, cls: type, message: s.Message) -> list[str]:
-        """Why the class cannot stand for the payload: neither may miss what the other one needs."""
-        name = payload_record(message)
-        if name not in self.model.types:
-            return []
-        avro: Format = load(FORMATS, "AVRO")()
-        theirs = avro.parse(avro.schema_of(cls))
-        ours = avro.parse(_renamed(schema(self.model, name, "avro"), name, theirs.text))
-        found = [*avro.incompatibilities(ours, theirs), *avro.incompatibilities(theirs, ours)]
-        return list(dict.fromkeys(each.message for each in found))
 
 
 def open_role(file: Path, name: str) -> Role:
@@ -242,49 +218,3 @@ def _in_parts(message: s.Message) -> bool:
 def _effects_once(endpoint: Endpoint) -> bool:
     """Whether what it does is done once, however often its message comes."""
     return endpoint.transactional or endpoint.transaction is not None
-
-
-def _renamed(ours: str, name: str, theirs: str) -> str:
-    """Our schema under the name of theirs: a class may be named as one likes, its fields count."""
-    root = json.loads(theirs)
-    renamed = json.loads(ours.replace(f'"{name}"', f'"{root["name"]}"'))
-    renamed["namespace"] = root.get("namespace", "")
-    return json.dumps(renamed)
-
-
-def _pattern(path: s.Path) -> re.Pattern[str]:
-    marked = channel_name(path, dict.fromkeys(path_names(path), _MARK))
-    return re.compile(re.escape(marked).replace(_MARK, r"([A-Za-z0-9_-]+)"))
-
-
-def _holds(condition: s.Condition, message: Message, value: object) -> bool:
-    """What is missing meets no condition. A header is text, and a number where it is compared with one."""
-    left = _side(condition.left.value, message, value)
-    right: Any = condition.right.value
-    if isinstance(right, str) and right.startswith("$message"):
-        right = _side(right, message, value)
-    if left is None or right is None:
-        return False
-    try:
-        if isinstance(left, str) and not isinstance(right, str):
-            left = float(left)
-        return _COMPARE[condition.operator](left, right)
-    except (TypeError, ValueError):
-        return False
-
-
-def _side(expression: str, message: Message, value: object) -> Any:
-    """What an expression points at in a message, or nothing."""
-    pointer = read_pointer(expression)
-    if pointer is None:
-        return None
-    if pointer.part == "header":
-        found = message.header("/".join(pointer.tokens))
-        return None if found is None else found.decode("utf-8", "replace")
-    reached: Any = value
-    for token in pointer.tokens:
-        if isinstance(reached, list | tuple):
-            reached = reached[int(token)] if token.isdigit() and int(token[:9]) < len(reached) else None
-        else:
-            reached = getattr(reached, token, None)
-    return reached

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
 
 from dragoman.core.channel import Channel
+from dragoman.core.errors import ConfigurationError
 from dragoman.core.schema import Schema
 from dragoman.language import syntax as s
 from dragoman.language.bindings import protocol_name
@@ -14,6 +16,9 @@ from dragoman.language.generators.code.channels import channel_name
 from dragoman.language.generators.code.records import payload_record
 from dragoman.language.generators.schemas import schema
 from dragoman.language.model import Model
+from dragoman.language.path import path_names
+from dragoman.language.running.parameters import VALUE
+from dragoman.language.running.payloads import with_payload_types
 from dragoman.schema.naming import Naming
 
 _FORMATS = {
@@ -23,6 +28,8 @@ _FORMATS = {
     "THRIFT_TYPE": "thrift",
 }
 _DEFAULT_PARTITIONS = 4
+REPLICATION = "replication.factor"
+"""Chosen when a channel is created, and not told by those that are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,54 +44,87 @@ class Wanted:
     """Whether the model itself says how many partitions there are."""
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Of the channel on Kafka."""
 
 
-def wanted(model: Model) -> Iterator[Wanted]:
-    typed = _with_payload_types(model)
+def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> Iterator[Wanted]:
+    """``values`` are those of the parameters in paths: there is one channel for each combination of them.
+
+    A parameter without values stands for itself, as one more value would.
+    """
+    values = values or {}
+    _check(model, values)
+    typed = with_payload_types(model)
     for channel in model.channels.values():
         for message in channel.messages:
-            name = channel_name(message.path)
             system = message.content.type_system
             format = _FORMATS.get(system.text if system else "", "avro")
             record = payload_record(message)
-            partitions, retention = _settings(message)
+            text = Schema(format.upper(), schema(typed, record, format))
+            partitions, retention, settings = _settings(message)
             interactions = model.interactions_by_channel[channel.name.text]
             mine = [each for each in interactions if each.message is message]
-            yield Wanted(
-                message,
-                Channel(name, partitions or _DEFAULT_PARTITIONS, retention),
-                Naming.CHANNEL.for_value(name, record),
-                Schema(format.upper(), schema(typed, record, format)),
-                partitions is not None,
-                tuple(each.endpoint.name.text for each in mine if not each.receives),
-                tuple(each.endpoint.name.text for each in mine if each.receives),
+            for name in _names(message.path, values):
+                yield Wanted(
+                    message,
+                    Channel(name, partitions or _DEFAULT_PARTITIONS, retention),
+                    Naming.CHANNEL.for_value(name, record),
+                    text,
+                    partitions is not None,
+                    tuple(each.endpoint.name.text for each in mine if not each.receives),
+                    tuple(each.endpoint.name.text for each in mine if each.receives),
+                    settings,
+                )
+
+
+def _names(path: s.Path, values: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    names = path_names(path)
+    for chosen in product(*(values.get(name) or (name,) for name in names)):
+        yield channel_name(path, dict(zip(names, chosen, strict=True)))
+
+
+def _check(model: Model, values: Mapping[str, Sequence[str]]) -> None:
+    paths = (message.path for channel in model.channels.values() for message in channel.messages)
+    known = {name: None for path in paths for name in path_names(path)}
+    for name, given in values.items():
+        if name not in known:
+            raise ConfigurationError(
+                f"No path of the model has a parameter {name!r}.",
+                code="language.parameter",
+                next=f"There are: {', '.join(known) or 'none'}.",
             )
+        for value in given:
+            if not VALUE.fullmatch(value):
+                raise ConfigurationError(
+                    f"{value!r} cannot be a value of {name!r}.",
+                    code="language.parameter",
+                    next="Use letters, digits, '-' and '_'.",
+                )
 
 
-def _with_payload_types(model: Model) -> Model:
-    """The model with a data type also for payloads that are written in place."""
-    clone = copy.copy(model)
-    clone.types = dict(model.types)
-    for channel in model.channels.values():
-        for message in channel.messages:
-            name = payload_record(message)
-            if name not in clone.types:
-                payload = message.content.payload
-                declared = s.Name(text=name, span=payload.span)
-                clone.types[name] = s.DataType(name=declared, structure=payload, span=payload.span)
-    return clone
-
-
-def _settings(message: s.Message) -> tuple[int | None, float | None]:
-    """Partitions and retention, where the bindings for Kafka say them."""
+def _settings(message: s.Message) -> tuple[int | None, float | None, dict[str, str]]:
+    """Partitions, retention and all other settings, where the bindings for Kafka say them."""
     for bindings in message.bindings:
         if bindings.protocol and protocol_name(bindings.protocol.text) == "kafka":
             said = bindings.object.plain()
-            partitions = said.get("partitions")
+            partitions, replicas = said.get("partitions"), said.get("replicas")
             configuration = said.get("topicConfiguration")
-            kept = configuration.get("retention.ms") if isinstance(configuration, dict) else None
+            topic = dict(configuration) if isinstance(configuration, dict) else {}
+            kept = topic.pop("retention.ms", None)
+            settings = {name: _text(value) for name, value in topic.items()}
+            if isinstance(replicas, int):
+                settings[REPLICATION] = str(replicas)
             return (
                 partitions if isinstance(partitions, int) and partitions > 0 else None,
                 kept / 1000 if isinstance(kept, int | float) and kept > 0 else None,
+                settings,
             )
-    return None, None
+    return None, None, {}
+
+
+def _text(value: Any) -> str:
+    """As Kafka wants it: lists with commas, truth in small letters."""
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
