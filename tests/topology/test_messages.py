@@ -17,6 +17,7 @@ from dragoman.core.message import Message
 from dragoman.registry import connect
 from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topology
 from dragoman.topology.admins.broker import BrokerAdmin
+from dragoman.topology.admins.multicast.sockets import Network, Outgoing
 from tests.client.conftest import payloads
 from tests.topology.records import Note, Price, Quote
 from tests.topology.world import LOOPBACK, Inbox, allowed, linked, memory_url, until
@@ -379,6 +380,15 @@ async def test_a_large_message_goes_by_multicast_in_pieces() -> None:
         assert len(inbox.got[0].symbol) == 100_000
         with pytest.raises(EncodeError, match="are allowed"):
             await publisher.send(Price("x" * 2_000_000, 1.0))
+
+
+async def test_senders_that_wait_for_the_network_wait_together() -> None:
+    out = Outgoing(Network("lo", 1, 65536))
+    await asyncio.wait_for(asyncio.gather(*(out.room() for _ in range(3))), 60)
+    waiting = asyncio.create_task(out.room())
+    await asyncio.sleep(0)
+    out.close()
+    await asyncio.wait_for(waiting, 60)
 
 
 async def test_only_announced_senders_are_heard_by_multicast() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import time
 from collections.abc import Callable
 from ipaddress import IPv4Network
@@ -16,7 +14,7 @@ from dragoman.topology.admin import Inlet, Wanted
 from dragoman.topology.admins.multicast.datagram import HEAD, LARGEST_DATAGRAM, topic_hash
 from dragoman.topology.admins.multicast.receiver import MulticastReceiver
 from dragoman.topology.admins.multicast.sender import MulticastSender
-from dragoman.topology.admins.multicast.sockets import Group, Listener, Network, sending_socket
+from dragoman.topology.admins.multicast.sockets import Group, Listener, Network, Outgoing
 from dragoman.topology.scoring import Profile, Score, weigh
 from dragoman.topology.settings import SERIALIZER
 
@@ -69,7 +67,7 @@ class MulticastAdmin:
         )
         self._listeners: dict[Group, Listener] = {}
         self._senders: list[MulticastSender] = []
-        self._socket: socket.socket | None = None
+        self._out: Outgoing | None = None
         self._beater: asyncio.Task[None] | None = None
         self._changed: Callable[[], None] = lambda: None
         self._trouble: str | None = "It is not started."
@@ -85,7 +83,7 @@ class MulticastAdmin:
 
     def _look(self) -> None:
         try:
-            self._socket = sending_socket(self._network)
+            self._out = Outgoing(self._network)
             self._trouble = None
         except BrokerUnavailable as error:
             self._trouble = str(error)
@@ -94,13 +92,13 @@ class MulticastAdmin:
         return weigh(self._profile, wanted.settings)
 
     async def sender(self, wanted: Wanted) -> MulticastSender:
-        if self._socket is None:
+        if self._out is None:
             raise BrokerUnavailable(self._trouble or "Multicast is closed.")
         address = self._addresses[topic_hash(wanted.topic.path) % len(self._addresses)]
         sender = MulticastSender(
             wanted.topic,
             Group(address, self._port),
-            self._socket,
+            self._out,
             (self._size, self._largest),
             f"{wanted.topic.key}.{wanted.setting(SERIALIZER)}",
             self._senders.remove,
@@ -128,7 +126,7 @@ class MulticastAdmin:
         while True:
             await asyncio.sleep(TICK)
             now = time.monotonic()
-            if self._socket is None and now - looked_at >= LOOK:
+            if self._out is None and now - looked_at >= LOOK:
                 looked_at = now
                 self._look()
                 if self._trouble is None:
@@ -147,10 +145,9 @@ class MulticastAdmin:
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
-        if self._socket is not None:
-            with contextlib.suppress(OSError):
-                self._socket.close()
-            self._socket = None
+        if self._out is not None:
+            self._out.close()
+            self._out = None
 
 
 def _addresses(url: str, count: int) -> list[str]:

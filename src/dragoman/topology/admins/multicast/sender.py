@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
-import socket
 from collections.abc import Callable, Mapping
 
 from dragoman.core.errors import BrokerUnavailable, EncodeError
 from dragoman.topology.admins.multicast.datagram import HEAD, beat, pieces, single, topic_hash
-from dragoman.topology.admins.multicast.sockets import Group
+from dragoman.topology.admins.multicast.sockets import Group, Outgoing
 from dragoman.topology.envelope import NO_HEADERS, wrap
 from dragoman.topology.parcel import Parcel, extras_of
 from dragoman.topology.topic import Topic
@@ -27,7 +27,7 @@ class MulticastSender:
         self,
         topic: Topic,
         group: Group,
-        made: socket.socket,
+        out: Outgoing,
         limits: tuple[int, int],
         channel: str,
         closed: Callable[[MulticastSender], None],
@@ -35,14 +35,13 @@ class MulticastSender:
         self.channel = channel
         self._topic = topic_hash(topic.path)
         self._group = group
-        self._socket = made
+        self._out = out
         self._size, self._largest = limits
         self._sender = secrets.randbits(64)
         self._sequence = 0
         self._beats = FEW_BEATS
         self._since_breather = 0
         self._closed = closed
-        self._loop = asyncio.get_running_loop()
         self.properties: Mapping[str, str] = {
             "multicast.group": group.address,
             "multicast.port": str(group.port),
@@ -61,53 +60,37 @@ class MulticastSender:
         # The number that receivers see is the transport's own, without the gaps that refused messages leave.
         self._sequence += 1
         head = (self._topic, self._sender, self._sequence, parcel.sent_at)
-        for data in (
-            (single(*head, message),)
-            if len(message) <= self._size - HEAD.size
-            else pieces(*head, message, self._size)
-        ):
-            try:
-                self._socket.sendto(data, self._group)
-            except BlockingIOError:
-                await self._writable()
-                self._put(data)
-            except OSError as error:
-                raise BrokerUnavailable(
-                    f"The network does not take it: {error.strerror}.",
-                    next="It is tried with the next message.",
-                ) from error
+        if len(message) <= self._size - HEAD.size:
+            await self._hand_over(single(*head, message))
+        else:
+            for data in pieces(*head, message, self._size):
+                await self._hand_over(data)
         self._beats = FEW_BEATS
         self._since_breather += 1
         if self._since_breather >= BREATHER:
             self._since_breather = 0
             await asyncio.sleep(0)
 
+    async def _hand_over(self, data: bytes) -> None:
+        while True:
+            try:
+                self._out.put(data, self._group)
+                return
+            except BlockingIOError:
+                await self._out.room()
+            except OSError as error:
+                raise BrokerUnavailable(
+                    f"The network does not take it: {error.strerror}.",
+                    next="It is tried with the next message.",
+                ) from error
+
     def beat(self, now: int, idle: bool) -> None:
         """Called a few times a second: tell the last number, if it is due."""
         if self._beats or idle:
             self._beats = max(0, self._beats - 1)
-            self._put(beat(self._topic, self._sender, self._sequence, now))
-
-    def _put(self, data: bytes) -> None:
-        try:
-            self._socket.sendto(data, self._group)
-        except OSError:
-            # A datagram that is lost here is as one lost on the way: receivers notice and count it.
-            return
-
-    async def _writable(self) -> None:
-        ready = self._loop.create_future()
-        descriptor = self._socket.fileno()
-        self._loop.add_writer(descriptor, _settle, ready)
-        try:
-            await ready
-        finally:
-            self._loop.remove_writer(descriptor)
+            # One that is lost here is as one lost on the way: there are more.
+            with contextlib.suppress(OSError):
+                self._out.put(beat(self._topic, self._sender, self._sequence, now), self._group)
 
     async def close(self) -> None:
         self._closed(self)
-
-
-def _settle(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)

@@ -107,6 +107,35 @@ def _enlarge(made: socket.socket, which: int, size: int) -> None:
         made.setsockopt(socket.SOL_SOCKET, which, size)
 
 
+class Outgoing:
+    """The socket that all senders of a program share."""
+
+    def __init__(self, network: Network) -> None:
+        self._socket = sending_socket(network)
+        self._loop = asyncio.get_running_loop()
+        self._room: asyncio.Future[None] | None = None
+        self.put = self._socket.sendto
+        """Raises ``BlockingIOError`` when the system has no room for more at the moment."""
+
+    async def room(self) -> None:
+        """Until there is room again, for all who wait."""
+        if self._room is None:
+            self._room = self._loop.create_future()
+            self._loop.add_writer(self._socket, self._has_room)
+        await asyncio.shield(self._room)
+
+    def _has_room(self) -> None:
+        self._loop.remove_writer(self._socket)
+        room, self._room = self._room, None
+        if room is not None:
+            room.set_result(None)
+
+    def close(self) -> None:
+        if self._room is not None:
+            self._has_room()
+        self._socket.close()
+
+
 class Listener:
     """One group, shared by the topics that use it."""
 
