@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import json
 import subprocess
 import sys
@@ -252,6 +253,26 @@ async def test_a_generated_endpoint_answers_through_a_client(
     ) as client:
         reply = await client.request(channels.LOAN_REQUEST, request, reply=records.LoanReplyDto)
     assert reply.requestId == 7
+
+
+async def test_the_generated_program_runs_endpoints_that_obey_the_model(generated: Path) -> None:
+    model = next(path for path in MODELS if path.stem == "loan-broker")
+    places = ["--broker", "memory://program", "--registry", "memory://"]
+    command = [sys.executable, "-m", "made_loan_broker", str(model)]
+    program = await asyncio.create_subprocess_exec(
+        *command, *places, cwd=generated, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        assert program.stdout is not None
+        line = await asyncio.wait_for(program.stdout.readline(), 120)
+        assert line.startswith(b"At work: Customer, LoanBroker, ")
+    finally:
+        if program.returncode is None:
+            program.kill()
+        await program.communicate()
+    command[-1] = "nowhere.mdsl"
+    done = subprocess.run(command, cwd=generated, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("The model cannot be read")
 
 
 def test_generated_records_have_the_schema_of_their_data_type(

@@ -1,4 +1,4 @@
-"""A Python package from a model: records, channels, and for each endpoint a controller and a test to fill in.
+"""A Python package from a model: records, channels, a program, and controllers and tests to fill in.
 
 Files that were generated are written anew each time; those to fill in are written once, and never again.
 """
@@ -15,6 +15,7 @@ from dragoman.language.generators.code.controllers import (
     module_name,
     test_module,
 )
+from dragoman.language.generators.code.program import program_module
 from dragoman.language.generators.code.records import records_module
 from dragoman.language.model import Model
 
@@ -45,6 +46,7 @@ def package(model: Model, source: str) -> list[File]:
         File("channels.py", channels_module(model, source), False),
     ]
     if model.endpoints:
+        files.append(File("__main__.py", program_module(model, source), True))
         files.append(File("tests/__init__.py", "", True))
     for name in model.endpoints:
         files.append(

@@ -30,7 +30,11 @@ def snake(name: str) -> str:
 
 def module_name(endpoint: str) -> str:
     name = snake(endpoint)
-    return f"{name}_" if keyword.iskeyword(name) or name in ("channels", "records", "tests") else name
+    return (
+        f"{name}_"
+        if keyword.iskeyword(name) or name in ("__main__", "channels", "records", "tests")
+        else name
+    )
 
 
 def _received(model: Model, endpoint: str) -> list[Interaction]:
@@ -64,6 +68,11 @@ def _reply(interaction: Interaction) -> s.Message | None:
     return next(each for each in interaction.channel.messages if each.part == "reply")
 
 
+def letters(interaction: Interaction) -> bool:
+    """Dead and invalid letters are the frames of others: they come as bytes."""
+    return interaction.channel.has("DEAD_LETTER") or interaction.channel.has("INVALID_MESSAGE")
+
+
 def controller_module(model: Model, endpoint: str) -> str:
     """The controller of an endpoint: one method for each message that it receives."""
     known = all_definitions(model)
@@ -73,7 +82,8 @@ def controller_module(model: Model, endpoint: str) -> str:
     for each in received:
         reply = _reply(each)
         constants |= {constant(each.message.name.text)} | ({constant(reply.name.text)} if reply else set())
-        records |= {payload_record(each.message)} | ({payload_record(reply)} if reply else set())
+        records |= set() if letters(each) else {payload_record(each.message)}
+        records |= {payload_record(reply)} if reply else set()
         methods.append(_method(known, each, reply))
     for each in sent:
         constants.add(constant(each.message.name.text))
@@ -114,6 +124,7 @@ def endpoint_group(endpoint: str) -> str:
 def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | None) -> str:
     name, record = constant(each.message.name.text), payload_record(each.message)
     to = f", reply_to={constant(reply.name.text)}" if reply else ""
+    taken = "bytes" if letters(each) else class_name(record)
     answer = payload_record(reply) if reply else ""
     returns = class_name(answer) if answer else "None"
     about = [each.message.description.value if each.message.description else f"{each.message.name.text}."]
@@ -122,7 +133,7 @@ def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | 
         about.append(f"Only if {condition.left.value} {condition.operator} {right}.")
     lines = [
         f"    @endpoint({name}{to})",
-        f"    async def {_handler(each.message)}(self, message: {class_name(record)}) -> {returns}:",
+        f"    async def {_handler(each.message)}(self, message: {taken}) -> {returns}:",
         "        " + docstring("\n\n".join(about), 8),
     ]
     if reply is not None:
@@ -163,7 +174,7 @@ def test_module(model: Model, endpoint: str) -> str:
     """A test of each handler. It passes at once, and is there to be changed."""
     known = all_definitions(model)
     received = _received(model, endpoint)
-    records = [payload_record(each.message) for each in received]
+    records = [payload_record(each.message) for each in received if not letters(each)]
     replies = {payload_record(reply) for each in received if (reply := _reply(each))}
     head = f'"""Tests of {endpoint}."""\n\nfrom __future__ import annotations\n\n'
     head += "import asyncio\n\n" if received else ""
@@ -183,11 +194,9 @@ def _test(known: dict[str, Definition], endpoint: str, each: Interaction) -> str
     reply = _reply(each)
     call = f"asyncio.run({class_name(endpoint)}().{_handler(each.message)}(message))"
     check = f"assert isinstance({call}, {class_name(payload_record(reply))})" if reply else call
-    return (
-        f"def test_{snake(each.message.name.text)}_is_handled() -> None:\n"
-        + example_statement(known, "    message = ", payload_record(each.message))
-        + f"\n    {check}\n"
-    )
+    before = "    message = "
+    made = f'{before}b""' if letters(each) else example_statement(known, before, payload_record(each.message))
+    return f"def test_{snake(each.message.name.text)}_is_handled() -> None:\n{made}\n    {check}\n"
 
 
 def _needed(known: dict[str, Definition], records: list[str]) -> set[str]:

@@ -43,7 +43,12 @@ _VALUES = {
 }
 _MARKERS = ("Double", "Float", "Int", "Long", "Name")
 _TAKEN = frozenset(
-    {*dir(builtins), *_MARKERS, "Annotated", "Client", "controller", "endpoint", "field", "record"}
+    {
+        *dir(builtins),
+        *_MARKERS,
+        *("Annotated", "Client", "controller", "endpoint", "field", "record"),
+        *("AsyncExitStack", "DragomanError", "ENDPOINTS", "argparse", "asyncio", "main", "run", "sys"),
+    }
 )
 
 
