@@ -4,7 +4,7 @@
 
 ``topic`` is a hash of the topic's path, for several topics share a group. A message is an envelope of headers
 and payload, cut into ``count`` pieces of equal size, the last one shorter. A beat is a head alone, whose
-``sequence`` is the last one used.
+``sequence`` is the last one used. Small messages follow each other in one datagram, each with its head.
 """
 
 from __future__ import annotations
@@ -72,11 +72,17 @@ def beat(topic: int, sender: int, sequence: int, sent_at: int) -> bytes:
     return HEAD.pack(MAGIC, VERSION, BEAT, topic, sender, sequence, sent_at, 0, 0, 1)
 
 
-def parse(data: bytes) -> Datagram | None:
-    """``None`` for what is not ours, or cannot be."""
-    if len(data) < HEAD.size:
-        return None
-    magic, version, kind, topic, sender, sequence, sent_at, total, index, count = HEAD.unpack_from(data)
-    if magic != MAGIC or version != VERSION or index >= count:
-        return None
-    return Datagram(kind, topic, sender, sequence, sent_at, total, index, count, data[HEAD.size :])
+def parse(data: bytes) -> list[Datagram]:
+    """What is in a datagram, up to what is not ours or cannot be."""
+    found, place, size = [], 0, HEAD.size
+    while place + size <= len(data):
+        magic, version, kind, topic, sender, sequence, sent_at, total, index, count = HEAD.unpack_from(
+            data, place
+        )
+        if magic != MAGIC or version != VERSION or index >= count:
+            break
+        start = place + size
+        place = start + total if count == 1 else len(data)
+        piece = data[start:place]
+        found.append(Datagram(kind, topic, sender, sequence, sent_at, total, index, count, piece))
+    return found

@@ -42,6 +42,9 @@ class MulticastSender:
         self._beats = FEW_BEATS
         self._since_breather = 0
         self._closed = closed
+        self._bundle: list[bytes] = []
+        self._bundled = 0
+        self._loop = asyncio.get_running_loop()
         self.properties: Mapping[str, str] = {
             "multicast.group": group.address,
             "multicast.port": str(group.port),
@@ -61,8 +64,9 @@ class MulticastSender:
         self._sequence += 1
         head = (self._topic, self._sender, self._sequence, parcel.sent_at)
         if len(message) <= self._size - HEAD.size:
-            await self._hand_over(single(*head, message))
+            await self._bundle_up(single(*head, message))
         else:
+            await self._flush()
             for data in pieces(*head, message, self._size):
                 await self._hand_over(data)
         self._beats = FEW_BEATS
@@ -70,6 +74,31 @@ class MulticastSender:
         if self._since_breather >= BREATHER:
             self._since_breather = 0
             await asyncio.sleep(0)
+
+    async def _bundle_up(self, data: bytes) -> None:
+        """Small messages of one turn of the loop go together: most of a datagram's cost is its own."""
+        while self._bundle and self._bundled + len(data) > self._size:
+            await self._flush()
+        if not self._bundle:
+            self._loop.call_soon(self._flush_soon)
+        self._bundle.append(data)
+        self._bundled += len(data)
+
+    def _taken(self) -> bytes:
+        data = b"".join(self._bundle)
+        self._bundle.clear()
+        self._bundled = 0
+        return data
+
+    async def _flush(self) -> None:
+        if self._bundle:
+            await self._hand_over(self._taken())
+
+    def _flush_soon(self) -> None:
+        """At the end of the turn. What the network does not take then is lost, and noticed as such."""
+        if self._bundle:
+            with contextlib.suppress(OSError):
+                self._out.put(self._taken(), self._group)
 
     async def _hand_over(self, data: bytes) -> None:
         while True:
@@ -86,6 +115,7 @@ class MulticastSender:
 
     def beat(self, now: int, idle: bool) -> None:
         """Called a few times a second: tell the last number, if it is due."""
+        self._flush_soon()
         if self._beats or idle:
             self._beats = max(0, self._beats - 1)
             # One that is lost here is as one lost on the way: there are more.
@@ -93,4 +123,5 @@ class MulticastSender:
                 self._out.put(beat(self._topic, self._sender, self._sequence, now), self._group)
 
     async def close(self) -> None:
+        await self._flush()
         self._closed(self)

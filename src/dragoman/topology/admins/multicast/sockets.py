@@ -161,8 +161,7 @@ class Listener:
         receive, topics = self._socket.recv, self._topics
         with contextlib.suppress(BlockingIOError):
             for _ in range(AT_ONCE):
-                datagram = parse(receive(65536))
-                if datagram is not None:
+                for datagram in parse(receive(65536)):
                     for take in topics.get(datagram.topic, ()):
                         take(datagram)
 
