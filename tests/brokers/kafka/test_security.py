@@ -34,6 +34,7 @@ async def round_trip(url: str) -> None:
         found = await receiver.receive(1, 60.0)
         assert [message.payload for message in found] == [b"hello"]
         await receiver.acknowledge(found)
+        assert [lag.behind for lag in await broker.lag(channel, channel)] == [0]
     finally:
         await broker.close()
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    Consumer,
     ConsumerGroupState,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -44,6 +44,11 @@ _MOMENTARY = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._WAIT_COORD,
+    KafkaError._NOENT,
 )
 
 Place = tuple[str, int]
@@ -52,6 +57,7 @@ R = TypeVar("R")
 
 class Administration:
     def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
         self._complaints: dict[int, KafkaError] = {}
         with faults():
             self._admin = AdminClient({**settings, "error_cb": self._complain})
@@ -175,6 +181,9 @@ class Administration:
         committed = IsolationLevel.READ_COMMITTED
 
         def ask() -> dict[Place, int]:
+            for channel in {channel for channel, _ in wanted}:
+                # After a restart of the server the driver has forgotten where they are, and does not ask.
+                self.partitions(channel)
             answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=TIMEOUT)
             return {(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
 
@@ -199,16 +208,18 @@ class Administration:
         return sorted(found.group_id for found in listed.valid)
 
     def committed(self, group: str, places: Sequence[Place]) -> dict[Place, int]:
-        wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])
+        """Asked by a consumer that joins no group.
 
-        def ask() -> dict[Place, int]:
-            answer: Any = self._admin.list_consumer_group_offsets(
-                [wanted], require_stable=True, request_timeout=TIMEOUT
-            )[group]
-            return stored_offsets(answer.result().topic_partitions)
-
+        ``AdminClient.list_consumer_group_offsets`` brings the whole process down when the group's coordinator
+        is not known or has moved: librdkafka then looks for it in a part that only consumers have.
+        """
+        asked = [TopicPartition(*place) for place in places]
         with faults(group=group):
-            return patiently(ask)
+            consumer = Consumer(onlooker_settings(self._settings, group))
+            try:
+                return patiently(lambda: stored_offsets(consumer.committed(asked, timeout=TIMEOUT)))
+            finally:
+                consumer.close()
 
     def owner(self, group: str) -> str | None:
         """The id of the member that has the internal topic, once the group has settled that."""
@@ -236,6 +247,11 @@ class Administration:
             if error.args[0].code() not in (KafkaError.NON_EMPTY_GROUP, KafkaError.GROUP_ID_NOT_FOUND):
                 with faults(group=group):
                     raise
+
+
+def onlooker_settings(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """For a consumer that only asks where a group is. Offsets of open transactions are waited for."""
+    return {**settings, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
 
 
 def stored_offsets(found: Iterable[Any]) -> dict[Place, int]:

@@ -16,6 +16,7 @@ from dragoman.adapters.kafka.administration import (
     INTERNAL,
     TIMEOUT,
     Administration,
+    onlooker_settings,
     patiently,
     stored_offsets,
 )
@@ -45,7 +46,7 @@ class Transactor:
         identity = f"dragoman-{secrets.token_hex(8) if name is None else _digest(name)}"
         with faults(name=name):
             self._producer = Producer({**_limited(settings), "transactional.id": identity})
-            self._marks = None if name is None else Consumer(_mark_settings(settings, identity))
+            self._marks = None if name is None else Consumer(onlooker_settings(settings, identity))
             self._repeat(self._producer.init_transactions)
 
     def marked(self) -> int | None:
@@ -241,10 +242,6 @@ def _limited(settings: Mapping[str, Any]) -> dict[str, Any]:
         "delivery.timeout.ms": min(settings.get("delivery.timeout.ms", lifetime), lifetime),
     }
     return {**producer_settings(settings), **limits}
-
-
-def _mark_settings(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
-    return {**settings, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
 
 
 def _fenced(name: str) -> BrokerUnavailable:

@@ -90,6 +90,8 @@ class CrashTests:
             channel = await rig.channel(broker)
             receiver = await rig.receiver(broker, channel)
             publishing = asyncio.create_task(self._publish_stubbornly(rig, channel, count))
+            done = asyncio.Event()
+            watching = asyncio.create_task(self._watch(rig, channel, done))
             seen: set[bytes | None] = set()
             restarts = [count // 3, count // 2]
             deadline = asyncio.get_running_loop().time() + 3 * harness.patience
@@ -108,6 +110,9 @@ class CrashTests:
                     await harness.restart()
             await publishing
             assert seen == set(payloads(count))
+            done.set()
+            async with asyncio.timeout(harness.patience):
+                await watching
 
     @staticmethod
     async def _publish_stubbornly(rig: Rig, channel: str, count: int) -> None:
@@ -120,6 +125,22 @@ class CrashTests:
                     break
                 except BrokerError:
                     await asyncio.sleep(0.1)
+
+    @staticmethod
+    async def _watch(rig: Rig, channel: str, done: asyncio.Event) -> None:
+        """Ask how far the group is, all the while and at the end: onlookers outlive the server too."""
+        if not rig.harness.capabilities.lag:
+            return
+        broker = await rig.broker()
+        while True:
+            last = done.is_set()
+            try:
+                assert await broker.lag(channel, "group")
+                if last:
+                    return
+            except BrokerError:
+                await asyncio.sleep(0.1)
+            await asyncio.sleep(0.02)
 
     @staticmethod
     async def _again(rig: Rig, channel: str) -> Receiver:
