@@ -1,4 +1,4 @@
-"""For mkdocs: what tests read behind a fence's language, readers see as the title of a file, or not at all."""
+"""For mkdocs: what tests read behind a fence's language, readers see as a file's title, or not at all."""
 
 from __future__ import annotations
 
