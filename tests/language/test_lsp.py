@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from lsprotocol import types as t
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
 URI = "file:///shop.mdsl"
@@ -102,7 +103,7 @@ async def editor() -> AsyncIterator[Editor]:
     def told(params: t.PublishDiagnosticsParams) -> None:
         published.put_nowait(params)
 
-    await client.start_io(sys.executable, "-m", "dragoman.cli", "lsp")
+    await client.start_io(sys.executable, "-m", "dragoman.cli", "lsp", "--stdio")
     await asyncio.wait_for(client.initialize_async(t.InitializeParams(t.ClientCapabilities())), TIMEOUT)
     client.initialized(t.InitializedParams())
     editor = Editor(client, published)
@@ -162,10 +163,50 @@ async def test_definition_references_and_rename(editor: Editor) -> None:
     edit = await editor.client.text_document_rename_async(t.RenameParams(editor.document, place, "Purchase"))
     assert edit is not None and edit.changes is not None
     assert len(edit.changes[URI]) == 4
-    wrong = await editor.client.text_document_rename_async(
-        t.RenameParams(editor.document, place, "not a name")
-    )
-    assert wrong is None
+    for name, reason in (("not a name", "is not a name"), ("9", "is not a name")):
+        assert reason in await refused(editor, place, name)
+    place = editor.after("channel Or")
+    assert "There is a channel 'Quotes' already" in await refused(editor, place, "Quotes")
+    assert "already" in await refused(editor, place, "QuoteReply")
+
+
+async def refused(editor: Editor, place: t.Position, name: str) -> str:
+    with pytest.raises(JsonRpcException) as caught:
+        await editor.client.text_document_rename_async(t.RenameParams(editor.document, place, name))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("text", [f"\ufeff{TEXT}", TEXT.replace("\n", "\r\n")])
+async def test_texts_of_windows_are_read_and_keep_their_ends_of_lines(editor: Editor, text: str) -> None:
+    await editor.diagnostics()
+    editor.change(text)
+    assert [each.code for each in await editor.diagnostics() if each.severity == 1] == []
+    options = t.FormattingOptions(tab_size=2, insert_spaces=True)
+    params = t.DocumentFormattingParams(editor.document, options)
+    edits = await editor.client.text_document_formatting_async(params)
+    assert edits is not None
+    formatted = edits[0].new_text
+    assert formatted.startswith("API description Shop")
+    assert formatted.count("\r\n") == (formatted.count("\n") if "\r" in text else 0)
+    editor.change(formatted)
+    assert not await editor.client.text_document_formatting_async(params)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "API", "API description \U0001f600", '"', "channel {" * 2_000, TEXT[:400]]
+)
+async def test_every_request_has_an_answer_whatever_is_typed(editor: Editor, text: str) -> None:
+    await editor.diagnostics()
+    editor.change(text)
+    client, document = editor.client, editor.document
+    for place in (t.Position(0, 0), t.Position(text.count("\n"), 99), t.Position(9_999, 9_999)):
+        await client.text_document_completion_async(t.CompletionParams(document, place))
+        await client.text_document_hover_async(t.HoverParams(document, place))
+        await client.text_document_definition_async(t.DefinitionParams(document, place))
+        await client.text_document_prepare_rename_async(t.PrepareRenameParams(document, place))
+        await client.text_document_document_symbol_async(t.DocumentSymbolParams(document))
+        await client.text_document_folding_range_async(t.FoldingRangeParams(document))
+    assert [each.code for each in await editor.diagnostics()]
 
 
 async def test_hover_shows_declarations_and_meanings(editor: Editor) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from dragoman.core.errors import ExtraMissing
 
 
-def lsp() -> None:
+def lsp(
+    stdio: Annotated[bool, typer.Option("--stdio", help="As editors may say; there is no other way.")] = True,
+) -> None:
     """Speak the Language Server Protocol over standard input and output."""
     try:
         from dragoman.language.lsp import serve

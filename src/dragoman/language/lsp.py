@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from importlib.metadata import version
 
 from lsprotocol import types as t
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from dragoman.language.diagnostic import Diagnostic, Fix, Severity
@@ -16,11 +16,11 @@ from dragoman.language.editing.hover import hover
 from dragoman.language.editing.outline import Entry, folds, outline
 from dragoman.language.formatter import format_parsed
 from dragoman.language.model import Model
+from dragoman.language.parser import Parsed, parse
 from dragoman.language.tokens import Source, Span
 
 PAUSE = 0.15
 """Seconds of rest before a changed text is read again."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SEVERITIES = {
     Severity.ERROR: t.DiagnosticSeverity.Error,
     Severity.WARNING: t.DiagnosticSeverity.Warning,
@@ -120,6 +120,14 @@ def _edits(source: Source, fix: Fix) -> list[t.TextEdit]:
     return [t.TextEdit(_range(source, edit.span), edit.text) for edit in fix.edits]
 
 
+def _formatted(parsed: Parsed) -> str:
+    """The canonical form, with the ends of lines that the text has."""
+    text = parsed.source.text
+    if "\r\n" not in text:
+        return format_parsed(parsed)
+    return format_parsed(parse(text.replace("\r\n", "\n"))).replace("\n", "\r\n")
+
+
 def create() -> Server:
     """A server with all its features."""
     server = Server()
@@ -164,8 +172,8 @@ def _write(server: Server) -> None:
         document = server.document(params.text_document.uri)
         if not document.parsed.ok:
             return []
-        text = format_parsed(document.parsed)
         source = document.parsed.source
+        text = _formatted(document.parsed)
         return [] if text == source.text else [t.TextEdit(_range(source, Span(0, len(source.text))), text)]
 
     @server.feature(t.TEXT_DOCUMENT_RENAME, t.RenameOptions(prepare_provider=True))
@@ -173,8 +181,11 @@ def _write(server: Server) -> None:
         document = server.document(params.text_document.uri)
         source = document.parsed.source
         found = document.at(_offset(source, params.position))
-        if found is None or not _NAME.fullmatch(params.new_name):
+        if found is None:
             return None
+        reason = document.refusal(found, params.new_name)
+        if reason is not None:
+            raise JsonRpcException(reason, t.LSPErrorCodes.RequestFailed.value)
         edits = [t.TextEdit(_range(source, span), params.new_name) for span in document.uses(found)]
         return t.WorkspaceEdit(changes={params.text_document.uri: edits})
 

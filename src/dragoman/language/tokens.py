@@ -22,13 +22,13 @@ WORD, STRING, NUMBER, MARK, COMMENT, BLANK, BAD, END = (
 
 # The alternatives start with different characters and repeat possessively, so no input is scanned twice.
 _STRINGS = {'"': r'"(?:[^"\\]++|\\.)*+"', "'": r"'(?:[^'\\]++|\\.)*+'"}
-_ALTERNATIVES = r"""(?P<blank>\s++)
+_ALTERNATIVES = r"""(?P<blank>[\s\ufeff]++)
       | (?P<comment>//[^\n]*+ | /\*(?:[^*]++|\*(?!/))*+\*/)
       | (?P<string>%s)
       | (?P<word>JSON-RPC\b | \^?[A-Za-z_][A-Za-z0-9_]*+)
       | (?P<number>-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)
       | (?P<mark><<|>>|==|!=|<=|>=|[{}()\[\]<>,;:|?*+!])
-      | (?P<bad>[^\s\w"'/{}()\[\]<>,;:|?*+!=^-]++|.)
+      | (?P<bad>[^\s\ufeff\w"'/{}()\[\]<>,;:|?*+!=^-]++|.)
     """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,10 @@ from dragoman.language.parser import Parsed, parse
 from dragoman.language.references import Occurrence, occurrences
 from dragoman.language.syntax import Declaration, Message, Name, walk
 from dragoman.language.tokens import Span
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_USED = {"channel", "message"}
+"""Endpoints use both by name."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,20 @@ class Document:
     def uses(self, of: Occurrence, with_declaration: bool = True) -> list[Span]:
         found = (o for o in self.occurrences if _same(o, of) and (with_declaration or not o.declares))
         return [o.name.span for o in found]
+
+    def refusal(self, of: Occurrence, new: str) -> str | None:
+        """Why a name cannot become another one; nothing if it can."""
+        if not _NAME.fullmatch(new):
+            return f"'{new}' is not a name: use letters, digits and '_'."
+        rivals = (o for o in self.occurrences if o.declares and o.name.text == new != of.name.text)
+        if any(o.kind == of.kind or {o.kind, of.kind} == _USED for o in rivals):
+            return f"There is a {of.kind} '{new}' already, or one that is used alike."
+        text = self.parsed.source.text
+        for span in sorted(self.uses(of), reverse=True):
+            text = text[: span.start] + new + text[span.end :]
+        if self.parsed.ok and not parse(text).ok:
+            return f"'{new}' means something else here."
+        return None
 
     def declared(self, of: Occurrence) -> str | None:
         """The text of the declaration that a name stands for."""
