@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from dragoman.core.broker import Capabilities, Sharing
 from dragoman.core.errors import ExtraMissing
@@ -33,13 +34,19 @@ Table = Mapping[str, Mapping[str, str]]
 
 
 def compare(schemes: Sequence[str] | None = None) -> Table:
-    """By capability and scheme: ``yes``, ``-``, or which. Brokers whose extra is missing are left out."""
-    found: dict[str, Capabilities] = {}
+    """By capability and scheme: ``yes``, ``-``, or which.
+
+    Brokers whose extra is missing are left out, and second names of one that is there.
+    """
+    adapters: dict[str, Any] = {}
     for scheme in schemes or names(BROKERS):
         try:
-            found[scheme] = load(BROKERS, scheme).capabilities
+            adapter = load(BROKERS, scheme)
         except ExtraMissing:
             continue
+        if schemes or adapter not in adapters.values():
+            adapters[scheme] = adapter
+    found: dict[str, Capabilities] = {scheme: each.capabilities for scheme, each in adapters.items()}
     return {name: {scheme: _said(able, name) for scheme, able in found.items()} for name in ROWS}
 
 
