@@ -169,8 +169,8 @@ def _options(cls: type) -> list[Row]:
 
 
 def _described(cls: type) -> str:
-    text = cls.__doc__ or ""
-    return "" if text.startswith(f"{cls.__name__}(") else sentence(text) + "\n\n"
+    text = vars(cls).get("__doc__") or ""
+    return "" if not text or text.startswith(f"{cls.__name__}(") else sentence(text) + "\n\n"
 
 
 def _default(each: dataclasses.Field[Any]) -> str:
@@ -198,12 +198,9 @@ def attribute_notes(cls: type) -> dict[str, str]:
     assert isinstance(body, ast.ClassDef)
     notes = {}
     for field, below in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(below, ast.Expr)
-            and isinstance(field.target, ast.Name)
-        ):
-            notes[field.target.id] = " ".join(_text(below.value).split()).replace("``", "`")
+        target = field.targets[0] if isinstance(field, ast.Assign) else getattr(field, "target", None)
+        if isinstance(target, ast.Name) and isinstance(below, ast.Expr):
+            notes[target.id] = " ".join(_text(below.value).split()).replace("``", "`")
     return notes
 
 
@@ -301,25 +298,27 @@ def api_page() -> str:
 
 
 def _documented(name: str, value: Any) -> str:
+    if inspect.isfunction(value):
+        return _callable(name, value)
     if not inspect.isclass(value):
-        return (
-            _callable(name, value)
-            if inspect.isfunction(value)
-            else f"```python\n{name} = {_alias(value)}\n```\n"
-        )
+        return f"```text\n{name} = {_alias(value)}\n```\n"
     text = _described(value)
     if issubclass(value, Enum):
-        return text + table(("member", "value"), [(f"`{each.name}`", f"`{each.value}`") for each in value])
-    if dataclasses.is_dataclass(value) and (rows := _options(value)):
-        text += table(("field", "default", "meaning"), rows)
+        notes = attribute_notes(value)
+        rows = [(f"`{each.name}`", f"`{each.value}`", notes.get(each.name, "")) for each in value]
+        return text + table(("member", "value", "meaning"), rows)
+    if dataclasses.is_dataclass(value):
+        text += table(("field", "default", "meaning"), _options(value))
+    elif issubclass(value, tuple):
+        text += table(("field", "type"), [(f"`{each}`", f"`{kind}`") for each, kind in _types(value)])
     elif "__init__" in vars(value):
         text += _signature(name, value.__init__)
-    methods = [
-        (each, member)
-        for each, member in vars(value).items()
-        if not each.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
-    ]
-    return text + "".join(_member(each, member) for each, member in methods)
+    return text + "".join(_member(*each) for each in vars(value).items() if not each[0].startswith("_"))
+
+
+def _types(value: type) -> Iterator[tuple[str, str]]:
+    for name, kind in inspect.get_annotations(value).items():
+        yield name, kind.__forward_arg__ if hasattr(kind, "__forward_arg__") else str(kind)
 
 
 def _callable(name: str, function: Callable[..., Any]) -> str:
@@ -327,9 +326,13 @@ def _callable(name: str, function: Callable[..., Any]) -> str:
 
 
 def _member(name: str, member: Any) -> str:
-    if isinstance(member, property):
-        return f"\n**`{name}`** {sentence(member.__doc__)}\n"
-    return f"\n**`{name}`** {sentence(member.__doc__)}\n\n{_signature(name, member)}"
+    """A property with its type, a method with its signature; what has no word about it is left out."""
+    if isinstance(member, property) and member.fget is not None:
+        kind = inspect.get_annotations(member.fget).get("return")
+        return f"\n**`{name}: {kind}`** {sentence(member.__doc__)}".rstrip() + "\n"
+    if inspect.isfunction(member) and member.__doc__:
+        return f"\n**`{name}`** {sentence(member.__doc__)}\n\n{_signature(name, member)}"
+    return ""
 
 
 def _signature(name: str, function: Callable[..., Any]) -> str:
@@ -345,7 +348,7 @@ def _signature(name: str, function: Callable[..., Any]) -> str:
 
 
 def _alias(value: object) -> str:
-    return str(value).replace("typing.", "").replace("collections.abc.", "").replace("dragoman.", "")
+    return re.sub(r"\b(?:\w+\.)+(?=[A-Z])", "", str(value))
 
 
 PAGES: dict[str, Callable[[], str]] = {
