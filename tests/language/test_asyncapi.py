@@ -247,3 +247,16 @@ def test_wrong_wishes_get_an_answer(loans: Model) -> None:
         generate(loans, "1.0.0")
     with pytest.raises(NotFound, match="Customer"):
         generate(loans, "3.0.0", "Nobody")
+
+
+def test_the_type_system_of_a_payload_is_its_content_type() -> None:
+    text = (
+        'API description A data type T { "a": D<int> } '
+        'channel C on path "c" produces message M delivering payload T structured as AVRO_SCHEMA '
+        "where MESSAGE_EXPIRES in 1s "
+        'channel D on path "d" produces message N delivering payload T '
+    )
+    for version in ("2.0.0", "2.6.0", "3.0.0", "3.1.0"):
+        messages = generate(Model(parse_strictly(text)), version)["components"]["messages"]
+        assert messages["M"]["contentType"] == "application/avro"
+        assert "contentType" not in messages["N"]

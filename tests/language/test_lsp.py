@@ -192,21 +192,22 @@ async def test_texts_of_windows_are_read_and_keep_their_ends_of_lines(editor: Ed
     assert not await editor.client.text_document_formatting_async(params)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "API", "API description \U0001f600", '"', "channel {" * 2_000, TEXT[:400]]
-)
-async def test_every_request_has_an_answer_whatever_is_typed(editor: Editor, text: str) -> None:
+HALF = ("", "API", "API description \U0001f600", '"', "channel {" * 2_000, TEXT[:400])
+
+
+async def test_every_request_has_an_answer_whatever_is_typed(editor: Editor) -> None:
     await editor.diagnostics()
-    editor.change(text)
     client, document = editor.client, editor.document
-    for place in (t.Position(0, 0), t.Position(text.count("\n"), 99), t.Position(9_999, 9_999)):
-        await client.text_document_completion_async(t.CompletionParams(document, place))
-        await client.text_document_hover_async(t.HoverParams(document, place))
-        await client.text_document_definition_async(t.DefinitionParams(document, place))
-        await client.text_document_prepare_rename_async(t.PrepareRenameParams(document, place))
-        await client.text_document_document_symbol_async(t.DocumentSymbolParams(document))
-        await client.text_document_folding_range_async(t.FoldingRangeParams(document))
-    assert [each.code for each in await editor.diagnostics()]
+    for text in HALF:
+        editor.change(text)
+        for place in (t.Position(0, 0), t.Position(text.count("\n"), 99), t.Position(9_999, 9_999)):
+            await client.text_document_completion_async(t.CompletionParams(document, place))
+            await client.text_document_hover_async(t.HoverParams(document, place))
+            await client.text_document_definition_async(t.DefinitionParams(document, place))
+            await client.text_document_prepare_rename_async(t.PrepareRenameParams(document, place))
+            await client.text_document_document_symbol_async(t.DocumentSymbolParams(document))
+            await client.text_document_folding_range_async(t.FoldingRangeParams(document))
+        assert await editor.diagnostics()
 
 
 async def test_hover_shows_declarations_and_meanings(editor: Editor) -> None:

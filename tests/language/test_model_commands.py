@@ -151,3 +151,7 @@ def test_a_place_that_cannot_be_written_to_is_told(
     stale = arguments[-1] == "--check" and result.exit_code == 1
     assert stale or isinstance(result.exception, ConfigurationError)
     assert (tmp_path / "taken").read_text() == "A file, no folder."
+
+
+def test_one_form_of_output_at_a_time(shop: Path) -> None:
+    assert run("lint", "--json", "--sarif", shop).exit_code == 2

@@ -64,6 +64,8 @@ def lint(
     from dragoman.language.model import read_model
     from dragoman.language.parser import parse
 
+    if as_json and sarif:
+        raise typer.BadParameter("Use --json or --sarif, not both.")
     results: list[tuple[Parsed, list[Diagnostic]]] = []
     for file in files:
         text = read_model(file)

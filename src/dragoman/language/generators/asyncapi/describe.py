@@ -100,8 +100,8 @@ def _sentences(channel: s.Channel, message: s.Message) -> list[str]:
         found.append(f"Invalid messages go to {channel.invalid_messages.text}.")
     for clause in message.where:
         if isinstance(clause, s.Expires):
-            unit = "minutes" if clause.unit == "m" else "seconds"
-            found.append(f"Messages expire after {clause.amount} {unit}.")
+            unit = "minute" if clause.unit == "m" else "second"
+            found.append(f"Messages expire after {clause.amount} {unit}{'' if clause.amount == 1 else 's'}.")
         elif clause.word == "SEQUENCE_ID":
             found.append(f"The sequence is told by {clause.pointer.value}.")
         elif clause.word == "RETURN_ADDRESS":

@@ -67,6 +67,15 @@ def schemas(model: Model, exchanges: list[Exchange]) -> dict[str, Any]:
     return {name: type_schema(type) for name, type in model.types.items() if name in needed}
 
 
+_CONTENT_TYPES = {
+    "JSON_SCHEMA": "application/json",
+    "AVRO_SCHEMA": "application/avro",
+    "PROTOCOL_BUFFER": "application/x-protobuf",
+    "THRIFT_TYPE": "application/x-thrift",
+}
+"""By the type system that a payload is structured as."""
+
+
 def message(message: s.Message, bindings: Bindings) -> dict[str, Any]:
     content = message.content
     correlation = message.pointed("CORRELATION_ID")
@@ -75,6 +84,7 @@ def message(message: s.Message, bindings: Bindings) -> dict[str, Any]:
             "name": message.name.text,
             "title": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", message.name.text),
             "description": message.description.value.strip() if message.description else None,
+            "contentType": _CONTENT_TYPES.get(content.type_system.text) if content.type_system else None,
             "headers": _headers(content.headers) if content.headers else None,
             "correlationId": {"location": canonical(correlation.pointer.value)} if correlation else None,
             "bindings": bindings["message"],
