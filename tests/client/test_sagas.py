@@ -21,7 +21,7 @@ from dragoman.client.saga.ledger import Ledger
 from dragoman.client.saga.state import ENDED, Progress, State
 from dragoman.client.saga.transitions import Verdict, after
 from dragoman.core.database import Database, Transaction
-from dragoman.core.errors import ConfigurationError, Conflict, NotFound
+from dragoman.core.errors import ClientError, ConfigurationError, Conflict, NotFound
 from dragoman.core.loading import DATABASES, load, scheme_of
 from dragoman.core.registry import Registry
 from tests.client.waiting import until
@@ -285,11 +285,64 @@ async def test_a_saga_of_a_known_id_is_not_begun_again(
         (Step("a", "a", book("a"), pivot=True), Step("b", "b", book("b"), pivot=True)),
         (Step("a", "a", book("a"), pivot=True, compensation=cancel("a")),),
         (Step("a", "a", lambda trip: trip),),
+        (Step("a", "a", book("a")), Step("b", "b", book("b"), pivot=True)),
+        (Step("a", "a", book("a"), compensation=cancel("a")), Step("b", "b", book("b"))),
+        Step("a", "a", book("a"), pivot=True),
+        ("flight", "hotel"),
     ],
 )
-def test_a_saga_that_makes_no_sense_is_refused(steps: tuple[Step[Trip], ...]) -> None:
+def test_a_saga_that_makes_no_sense_is_refused(steps: Any) -> None:
     with pytest.raises(ConfigurationError):
         Saga("trip", Trip, steps)
+
+
+def test_a_step_that_leaves_no_trace_needs_no_compensation() -> None:
+    looking = Step("a", "a", book("a"), leaves_no_trace=True)
+    assert Saga("trip", Trip, (looking, Step("b", "b", book("b"), pivot=True))).steps[0] is looking
+
+
+async def test_a_saga_without_a_running_client_says_so() -> None:
+    saga = orchestrate(trip())
+    with pytest.raises(ClientError, match="has no client"):
+        await saga.start(Trip("Ada"))
+    with pytest.raises(ClientError, match="has no client"):
+        async with saga.watch():
+            pass
+
+
+def unfinished(id: str, step: int, due: float | None) -> Progress:
+    data = json.dumps({"traveller": "Ada", "flight": ""})
+    return Progress(id, "trip", State.RUNNING, step, 0, 0, False, due, data, None, 1.0, 1.0, 0)
+
+
+async def test_a_saga_whose_step_is_gone_waits_for_a_person_and_holds_up_no_other(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    """As after a restart with another definition."""
+    saga, people = orchestrate(trip()), Participants()
+    async with Client(memory, registry, [saga, *people.endpoints()], database=database):
+        with database.transaction() as tx:
+            state.insert(tx, unfinished("old", step=9, due=1.0))
+            state.insert(tx, unfinished("new", step=0, due=2.0))
+        async with saga.watch():
+            assert (await saga.ended("new")).state is State.COMPLETED
+    found, events = Ledger(database).show("old")
+    assert found.stuck
+    assert events[-1].event == "stuck: IndexError while its command was made"
+
+
+def test_sagas_of_one_state_are_found_behind_any_number_of_others(database: Database) -> None:
+    ledger = Ledger(database)
+    with database.transaction() as tx:
+        state.insert(tx, unfinished("stuck", step=1, due=None))
+        for number in range(5):
+            state.insert(tx, replace(unfinished(f"run-{number}", step=1, due=9.0), created=2.0))
+        state.insert(tx, replace(unfinished("done", step=3, due=None), state=State.COMPLETED))
+    assert [each.id for each in ledger.list(2, only="stuck")] == ["stuck"]
+    assert [each.id for each in ledger.list(2, only="completed")] == ["done"]
+    assert {each.id for each in ledger.list(9, only="running")} == {f"run-{n}" for n in range(5)}
+    with pytest.raises(ConfigurationError, match="never 'tired'"):
+        ledger.list(only="tired")
 
 
 @given(verdicts=st.lists(st.sampled_from(list(Verdict)), max_size=60))

@@ -142,7 +142,10 @@ class Assembly:
         assert endpoint.transaction is not None
         call = call_of(endpoint, endpoint.function, given)
         database, positions = given[endpoint.transaction.name], self.broker.capabilities.replay
-        return Once(call, database, endpoint.identity, answers, counters, self.executor, positions).handler()
+        once = Once(
+            call, database, endpoint.identity, answers, counters, self.executor, positions, endpoint.silent
+        )
+        return once.handler()
 
     async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics) -> Answers | None:
         """How the endpoint answers; ``None`` if it never does."""

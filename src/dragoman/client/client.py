@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
+from types import NoneType, TracebackType
 from typing import Any, Self, TypeVar
 
+from dragoman.client.arguments import at_least, layers, require, several
 from dragoman.client.connecting import open_broker, open_database, open_registry
 from dragoman.client.correlation import read_correlation
 from dragoman.client.exposition import exposition
@@ -64,12 +65,13 @@ class Client:
     ) -> None:
         self.role = open_role(model, as_)
         self._database = database
+        require("The options of a client", options, ClientOptions, NoneType)
         self.options = options or ClientOptions()
         self.metrics = Metrics()
         self._broker = broker
         self._registry = registry
-        self._controllers = tuple(controllers)
-        self.middleware = tuple(middleware)
+        self._controllers = several("controllers", controllers)
+        self.middleware = layers(middleware)
         self._running: Running | None = None
 
     @property
@@ -150,7 +152,7 @@ class Client:
         delay: float = 0.0,
     ) -> Sequence[Position | None]:
         """Publish records of one class in order and in one go. See ``Producer.publish_many``."""
-        values = list(values)
+        values = several("values", values)
         if not values:
             return []
         producer: Producer[T] = await self.producer(channel, require_record(channel, values[0]))
@@ -206,7 +208,7 @@ class Client:
         producer: Producer[Any] = self._run.producers.get((channel, type(value))) or await self.producer(
             channel, require_record(channel, value)
         )
-        seconds = self.options.request_timeout if timeout is None else timeout
+        seconds = self._patience(timeout)
         return await self._run.requester.request(
             Question(producer, value, reply, seconds, key, headers, raises, place, reply_to)
         )
@@ -229,11 +231,17 @@ class Client:
         ``timeout`` is how long to wait for each. Raises as ``request`` does.
         """
         producer: Producer[Any] = await self.producer(channel, require_record(channel, value))
-        seconds = self.options.request_timeout if timeout is None else timeout
+        seconds = self._patience(timeout)
         question = Question(producer, value, reply, seconds, key, headers, raises)
         async with contextlib.aclosing(self._run.requester.stream(question)) as replies:
             async for each in replies:
                 yield each
+
+    def _patience(self, timeout: float | None) -> float:
+        if timeout is None:
+            return self.options.request_timeout
+        at_least("timeout", timeout, 0)
+        return timeout
 
     def poll(
         self,
@@ -252,7 +260,8 @@ class Client:
 
         A message is acknowledged when the next one is asked for, or when the block ends without an error;
         after an error it is delivered again. The loop ends when nothing came for ``wait`` seconds, or after
-        ``limit`` messages; without them, never.
+        ``limit`` messages; without them, never. ``async for request in client.poll(...)`` does without the
+        block; a message at which such a loop is left is delivered again, since nobody can tell why it was.
         """
         return Poll(Source(channel, cls, group, options, wait, limit), self._run.open_poll, self._run.detach)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.message import Message, header
@@ -70,6 +70,19 @@ def read_condition(text: str) -> Condition:
     early = [_test(part, text) for part in parts if not _needs_payload(part)]
     late = [_test(part, text) for part in parts if _needs_payload(part)]
     return Condition(_every(early) if early else None, _every(late) if late else None)
+
+
+def fields_of(text: str) -> frozenset[str]:
+    """The fields of the payload that a condition looks at, without those inside of them."""
+    below = [each for each in ast.walk(ast.parse(text.strip(), mode="eval")) if _is_payload(each)]
+    names = (each.attr if isinstance(each, ast.Attribute) else ast.literal_eval(each.slice) for each in below)
+    return frozenset(str(name) for name in names)
+
+
+def _is_payload(node: ast.AST) -> TypeGuard[ast.Attribute | ast.Subscript]:
+    if not isinstance(node, ast.Attribute | ast.Subscript):
+        return False
+    return isinstance(node.value, ast.Name) and node.value.id == "payload"
 
 
 def _needs_payload(node: ast.expr) -> bool:

@@ -7,9 +7,11 @@ import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, TypeVar, overload
 
-from dragoman.client.endpoint import Endpoint, EndpointMark, mark_of, reply_class
+from dragoman.client.arguments import layers, require
+from dragoman.client.endpoint import Endpoint, EndpointMark, mark_of, may_be_silent, reply_class
 from dragoman.client.options import ClientOptions, EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Hints, Parameter, hints_of, injected, parameters_of
@@ -58,9 +60,11 @@ def controller(
     """
     inner = sys._getframe(1)
     scopes = {**(inner.f_back.f_locals if inner.f_back else {}), **inner.f_locals}
+    require("The options of a controller", options, EndpointOptions, NoneType)
+    around = layers(middleware)
 
     def decorate(cls: C) -> C:
-        setattr(cls, _MARK, ControllerMark(group, options, tuple(middleware), hints_of(cls, scopes)))
+        setattr(cls, _MARK, ControllerMark(group, options, around, hints_of(cls, scopes)))
         return cls
 
     return decorate if cls is None else decorate(cls)
@@ -135,6 +139,7 @@ def _endpoint(
         group=mark.group or owner.group or (options.group if chosen.durable else _own_group(options)),
         reply_to=mark.reply_to,
         reply=reply_class(hints),
+        silent=may_be_silent(hints),
         options=chosen,
         middleware=(*owner.middleware, *mark.middleware),
         function=function,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin
 
+from dragoman.client.arguments import layers, require, several
 from dragoman.client.correlation import Correlation, read_correlation
 from dragoman.client.options import EndpointOptions
 from dragoman.client.outcome import Middleware
@@ -60,6 +62,8 @@ class Endpoint:
     """What tells its messages apart, beside their ids and positions."""
     transactional: bool = False
     """What it publishes, its reply and the acknowledgement are one transaction of the broker."""
+    silent: bool = True
+    """It says that it may return nothing; then nobody is answered."""
     reply_expires_in: float | None = None
     """Seconds after which its reply is of no use any more."""
 
@@ -118,6 +122,8 @@ def endpoint(
     in each client, so each client gets every message.
     """
     check_name(channel)
+    require("The options of an endpoint", options, EndpointOptions, NoneType)
+    around, declared = layers(middleware), several("raises", raises)
     if reply_to is not None:
         check_name(reply_to)
     place = None if correlation is None else read_correlation(correlation)
@@ -133,9 +139,9 @@ def endpoint(
             reply_to,
             group,
             options,
-            tuple(middleware),
+            around,
             hints_of(function, scopes),
-            tuple(raises),
+            declared,
             place,
             told_apart,
             transactional,
@@ -172,3 +178,10 @@ def reply_class(hints: Hints | None) -> type | None:
         plain, _ = unwrapped(get_args(plain)[0])
     classes, _ = alternatives(plain)
     return next((each for each in classes if is_record(each)), None)
+
+
+def may_be_silent(hints: Hints | None) -> bool:
+    """Whether a function says that it may return ``None``, or does not say that it never does."""
+    plain, _ = unwrapped((hints or {}).get("return"))
+    classes, optional = alternatives(plain)
+    return optional or not all(is_record(each) for each in classes)

@@ -93,6 +93,10 @@ def headers_of(given: GivenHeaders | None) -> Headers:
     if not given:
         return ()
     pairs = given.items() if isinstance(given, Mapping) else given
+    if not all(isinstance(each, tuple) and len(each) == 2 for each in pairs):
+        raise EncodeError(
+            "The headers are not pairs.", code="message.header", next="Use a dict of names and values."
+        )
     return tuple((_checked(name, str), _bytes(name, value)) for name, value in pairs)
 
 

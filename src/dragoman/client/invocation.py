@@ -16,7 +16,7 @@ from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.parameters import Kind, Parameter
-from dragoman.client.reply import Answers
+from dragoman.client.reply import Answers, check_undeclared
 from dragoman.client.transactional.receiving import TRANSACTION
 from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
@@ -31,13 +31,15 @@ def invocation(
     answers: Answers | None,
 ) -> Handler:
     """The innermost handler. ``given`` are the injected arguments, by parameter."""
-    call = _call(endpoint, given, executor)
+    call, silent = _call(endpoint, given, executor), endpoint.silent
 
     async def invoke(delivery: Delivery) -> Outcome:
         try:
-            await call(delivery)
+            result = await call(delivery)
         except asyncio.CancelledError as error:
             raise _own(error) from error
+        if result is not None:
+            check_undeclared(delivery, result)
         return DONE
 
     async def invoke_and_reply(delivery: Delivery) -> Outcome:
@@ -46,7 +48,7 @@ def invocation(
             result = await call(delivery)
         except asyncio.CancelledError as error:
             raise _own(error) from error
-        if result is not None:
+        if result is not None or not silent:
             await answers.reply(delivery, result)
         return DONE
 

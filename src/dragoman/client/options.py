@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import NoneType
 from typing import Literal, TypeAlias
 
+from dragoman.client.arguments import at_least, require, several
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Outcome
 from dragoman.client.sequence.options import SequenceOptions
@@ -41,13 +43,16 @@ class RetryOptions:
     """Errors that no repetition can cure."""
 
     def __post_init__(self) -> None:
-        _at_least("attempts", self.attempts, 1)
-        _at_least("delay", self.delay, 0)
-        _at_least("factor", self.factor, 1)
-        _at_least("longest", self.longest, 0)
+        at_least("attempts", self.attempts, 1, whole=True)
+        at_least("delay", self.delay, 0)
+        at_least("factor", self.factor, 1)
+        at_least("longest", self.longest, 0)
         if self.elapsed is not None:
-            _at_least("elapsed", self.elapsed, 0)
-        if not 0 <= self.jitter < 1:
+            at_least("elapsed", self.elapsed, 0)
+        at_least("jitter", self.jitter, 0)
+        _errors("only", self.only)
+        _errors("never", self.never)
+        if not self.jitter < 1:
             raise ConfigurationError(f"The option jitter is {self.jitter}.", next="Use 0 to 1, 1 excluded.")
 
     def pause(self, attempt: int) -> float:
@@ -70,9 +75,11 @@ class LaterOptions:
     channel: str = "{channel}.retry.{group}"
 
     def __post_init__(self) -> None:
-        _at_least("delays", len(self.delays), 1)
+        if not several("delays", self.delays):
+            raise ConfigurationError("The option delays has none.", next="Use one or more, in seconds.")
         for delay in self.delays:
-            _at_least("delays", delay, 0)
+            at_least("delays", delay, 0)
+        require("The option channel", self.channel, str)
 
     def channel_of(self, channel: str, group: str, level: int) -> str:
         """Where messages wait for their next delivery, counted from 0."""
@@ -121,16 +128,36 @@ class EndpointOptions:
     """Seconds that a batch may wait to become full."""
 
     def __post_init__(self) -> None:
-        _at_least("concurrency", self.concurrency, 1)
-        _at_least("batch_size", self.batch_size, 1)
-        _at_least("batch_wait", self.batch_wait, 0)
+        require("The option retry", self.retry, RetryOptions)
+        require("The option later", self.later, LaterOptions, NoneType)
+        require("The option sequence", self.sequence, SequenceOptions)
+        require("The option dead_letter", self.dead_letter, str, NoneType)
+        require("The option invalid", self.invalid, str, NoneType)
+        require("The option consumed_if", self.consumed_if, str, NoneType)
+        require("The option durable", self.durable, bool)
+        at_least("concurrency", self.concurrency, 1, whole=True)
+        at_least("batch_size", self.batch_size, 1, whole=True)
+        at_least("batch_wait", self.batch_wait, 0)
         if not callable(self.on_failure) and self.on_failure not in ("dead-letter", "skip", "stop"):
             raise ConfigurationError(
                 f"The option on_failure is {self.on_failure!r}.",
                 next="Use 'dead-letter', 'skip', 'stop' or a function.",
             )
+        try:
+            # A frozen value; the text of a sharing, as from a settings file, is as good as the name.
+            object.__setattr__(self, "sharing", Sharing(self.sharing))
+        except ValueError as error:
+            known = ", ".join(each.value for each in Sharing)
+            raise ConfigurationError(
+                f"The option sharing is {self.sharing!r}.", next=f"Use one of {known}."
+            ) from error
+        if not isinstance(self.start, int | Mapping) and self.start not in ("earliest", "latest"):
+            raise ConfigurationError(
+                f"The option start is {self.start!r}.",
+                next="Use 'earliest', 'latest', milliseconds since the epoch, or offsets by partition.",
+            )
         if self.deliveries is not None:
-            _at_least("deliveries", self.deliveries, 1)
+            at_least("deliveries", self.deliveries, 1, whole=True)
 
     def dead_letter_channel(self, channel: str) -> str | None:
         return None if self.dead_letter is None else self.dead_letter.replace("{channel}", channel)
@@ -173,10 +200,15 @@ class ClientOptions:
 
     def __post_init__(self) -> None:
         for name in ("partitions", "window", "threads", "largest_message"):
-            _at_least(name, getattr(self, name), 1)
-        _at_least("drain_timeout", self.drain_timeout, 0)
+            at_least(name, getattr(self, name), 1, whole=True)
+        at_least("drain_timeout", self.drain_timeout, 0)
+        at_least("request_timeout", self.request_timeout, 0)
+        require("The option endpoint", self.endpoint, EndpointOptions)
+        require("The option naming", self.naming, Naming)
+        for name in ("name", "group", "format"):
+            require(f"The option {name}", getattr(self, name), str)
 
 
-def _at_least(name: str, value: float, least: float) -> None:
-    if value < least:
-        raise ConfigurationError(f"The option {name} is {value}.", next=f"Use {least} or more.")
+def _errors(name: str, classes: tuple[type[Exception], ...]) -> None:
+    if not all(isinstance(each, type) and issubclass(each, Exception) for each in several(name, classes)):
+        raise ConfigurationError(f"The option {name} has more than exception classes.", next="Use classes.")

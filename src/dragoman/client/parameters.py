@@ -145,14 +145,22 @@ def injected(name: str, annotation: Any) -> Parameter | None:
         return None
     arguments = typing.get_args(plain)
     if typing.get_origin(plain) is Outbox and len(arguments) == 1:
-        return Parameter(name, Kind.OUTBOX, arguments, channel=target.channel)
-    if typing.get_origin(plain) is not Producer or len(arguments) != 1:
+        kind = Kind.OUTBOX
+    elif typing.get_origin(plain) is Producer and len(arguments) == 1:
+        kind = Kind.PRODUCER
+    else:
         raise ConfigurationError(
             f"{name!r} is marked with To, so it is a producer of a record.",
             code="configuration.endpoint",
             next=f'Write {name}: Annotated[Producer[YourRecord], To("{target.channel}")].',
         )
-    return Parameter(name, Kind.PRODUCER, arguments, channel=target.channel)
+    if not is_record(arguments[0]):
+        raise ConfigurationError(
+            f"{name!r} is to send {getattr(arguments[0], '__qualname__', arguments[0])}, which is no record.",
+            code="configuration.endpoint",
+            next="Decorate the class with @record.",
+        )
+    return Parameter(name, kind, arguments, channel=target.channel)
 
 
 def unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from dragoman.client.arguments import at_least
 from dragoman.client.consumer import Consumer
 from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import endpoint
@@ -15,7 +16,7 @@ from dragoman.client.invocation import metadata
 from dragoman.client.markers import Metadata
 from dragoman.client.options import EndpointOptions
 from dragoman.client.outcome import DONE, Handler, Outcome, again
-from dragoman.core.errors import ClientError, ConfigurationError
+from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
 
 T = TypeVar("T")
@@ -37,10 +38,10 @@ class Source:
     limit: int | None = None
 
     def __post_init__(self) -> None:
-        if self.wait is not None and self.wait < 0:
-            raise ConfigurationError(f"The option wait is {self.wait}.", next="Use 0 or more, or None.")
-        if self.limit is not None and self.limit < 1:
-            raise ConfigurationError(f"The option limit is {self.limit}.", next="Use 1 or more, or None.")
+        if self.wait is not None:
+            at_least("wait", self.wait, 0)
+        if self.limit is not None:
+            at_least("limit", self.limit, 1, whole=True)
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class _Turn:
 
 
 class Poll(Generic[T]):
-    """Values of one channel, in a block of ``async with``. See ``Client.poll``.
+    """Values of one channel, in a block of ``async with`` or a loop. See ``Client.poll``.
 
     A message is acknowledged when the next one is asked for, or when the block ends without an error. After
     an error it is delivered again. Reading, expiry, selection, invalid messages and versions are dealt with
@@ -71,10 +72,11 @@ class Poll(Generic[T]):
         self._turns: asyncio.Queue[_Turn] = asyncio.Queue()
         self._current: _Turn | None = None
         self._taken = 0
+        self._entered = False
         self._closing = False
 
     async def __aenter__(self) -> Self:
-        source = self._source
+        source, self._entered = self._source, True
 
         async def poll(value: Any) -> None:
             """Never called: the middleware hands the delivery to whoever polls."""
@@ -94,8 +96,14 @@ class Poll(Generic[T]):
         self._turns.put_nowait(turn)
         return await turn.outcome
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> AsyncIterator[T]:
+        return self if self._entered else self._alone()
+
+    async def _alone(self) -> AsyncIterator[T]:
+        """The loop without a block around it. Left early, for whatever reason, it has not finished."""
+        async with self:
+            async for value in self:
+                yield value
 
     async def __anext__(self) -> T:
         """The next value. Ends when nothing came for ``wait`` seconds, or after ``limit`` messages."""

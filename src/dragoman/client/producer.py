@@ -163,9 +163,12 @@ class Producer(Generic[T]):
         pairs = self._expiring(headers_of(headers), None)
         whole = Message(self.channel, self._encode(value), raw_key, pairs)
         parts = cut(whole, part_size)
-        positions = [await self._broker.publish((part,)) for part in parts]
+        if gather(parts):
+            positions: list[Position | None] = [None] * len(parts)
+        else:
+            positions = [position for part in parts for position in await self._broker.publish((part,))]
         self._counters.published += 1
-        return [position for each in positions for position in each]
+        return positions
 
     def publish_blocking(self, value: T | None, **more: Any) -> Position | None:
         """The same as ``publish``, from a thread: for endpoints that are a plain ``def``."""

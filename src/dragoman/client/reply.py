@@ -15,9 +15,9 @@ from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
 from dragoman.client.transactional.brokered import gather
 from dragoman.core.broker import Broker
-from dragoman.core.errors import ChannelNotFound, EncodeError
+from dragoman.core.errors import ChannelNotFound, ConfigurationError, EncodeError
 from dragoman.core.message import Headers, Message, header
-from dragoman.schema.records import describe
+from dragoman.schema.records import describe, is_record
 
 log = logging.getLogger("dragoman.client")
 
@@ -70,6 +70,10 @@ class Answers:
             if raised is not None:
                 pairs = (*pairs, (RAISED, raised.encode()))
             await self._send(delivery, target, private, frame, pairs)
+
+    def wanted(self, delivery: Delivery) -> bool:
+        """Whether there is anybody to be answered."""
+        return self._target(delivery)[0] is not None
 
     def can_tell(self, delivery: Delivery) -> bool:
         """Whether the requester waits at an address of its own, where errors may be sent."""
@@ -137,6 +141,16 @@ class Answers:
             log.info("Nobody waits for a reply any more.", extra=delivery.place() | {"reply_to": target})
         else:
             self.counters.replied += 1
+
+
+def check_undeclared(delivery: Delivery, result: object) -> None:
+    """Somebody waits for a reply, and the endpoint has one, but has not said so: it would never be sent."""
+    if is_record(type(result)) and header(delivery.message.headers, REPLY_TO) is not None:
+        raise ConfigurationError(
+            f"The endpoint returns {type(result).__qualname__}, but is not annotated with it.",
+            code="configuration.reply",
+            next="Annotate the return value: without it there is no contract for the reply.",
+        )
 
 
 def _name(address: bytes) -> str:

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 
-from dragoman.client.condition import read_condition
 from dragoman.client.contracts import Contracts
+from dragoman.client.contradictions import contradictions
 from dragoman.client.controller import Controller
 from dragoman.client.correlation import has_place
 from dragoman.client.endpoint import Endpoint, subscription_of
@@ -101,6 +101,8 @@ class Checks:
                     next="Annotate the return value with the reply's class.",
                 ),
             )
+        for wrong in contradictions(endpoint):
+            self.problem(name, wrong)
         await self._answers(endpoint)
         self._transactions(endpoint)
         await self._later(endpoint)
@@ -148,16 +150,9 @@ class Checks:
             self.problem(endpoint.name, wrong)
 
     async def _answers(self, endpoint: Endpoint) -> None:
-        """Declared errors are records, and a correlation in the payload is in both payloads."""
-        for error in endpoint.raises:
-            if is_record(error):
-                await self._contract(endpoint.name, endpoint.error_contract_channel(error), error)
-            else:
-                wrong = ConfigurationError(
-                    f"{error.__qualname__} cannot be sent: it is no record.",
-                    next="Decorate the exception class with @record.",
-                )
-                self.problem(endpoint.name, wrong)
+        """Declared errors have contracts, and a correlation in the payload is in both payloads."""
+        for error in filter(is_record, endpoint.raises):
+            await self._contract(endpoint.name, endpoint.error_contract_channel(error), error)
         place = endpoint.correlation
         if place is None or place.part != "payload":
             return
@@ -192,15 +187,13 @@ class Checks:
             self.problem(endpoint.name, wrong)
 
     def _subscription(self, endpoint: Endpoint) -> None:
-        """What the broker would refuse later, and conditions that cannot be read."""
+        """What the broker would refuse later."""
         try:
             check_subscription(
                 subscription_of(endpoint, (endpoint.channel,), self._options.name),
                 self._broker.capabilities,
                 scheme_of(self._broker.url),
             )
-            if endpoint.options.consumed_if is not None:
-                read_condition(endpoint.options.consumed_if)
         except DragomanError as error:
             self.problem(endpoint.name, error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 
 from dragoman.client.burial import code_of
@@ -58,7 +59,8 @@ def custom(strategy: FailureHandler) -> Middleware:
             return await next(delivery)
         except Exception as error:
             delivery.failure = error
-            outcome = await strategy(delivery, error)
+            found = strategy(delivery, error)
+            outcome = await found if inspect.isawaitable(found) else found
             if not isinstance(outcome, Outcome):
                 raise ClientError(
                     f"The strategy {name} gave {type(outcome).__name__}, not an outcome.",

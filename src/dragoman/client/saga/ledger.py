@@ -27,8 +27,7 @@ class Ledger:
     def list(self, limit: int = 100, *, only: str | None = None) -> list[Progress]:
         """The youngest first; ``only`` those in a state, or ``stuck``."""
         with self._database.transaction(write=False) as tx:
-            found = state.listed(tx, limit)
-        return [each for each in found if only is None or each.shown()["state"] == only]
+            return state.listed(tx, limit, only)
 
     def show(self, id: str) -> tuple[Progress, tuple[Event, ...]]:
         """Raises ``NotFound``."""

@@ -33,8 +33,8 @@ from dragoman.client.saga.steps import Saga, command_class
 from dragoman.client.saga.transitions import Verdict, after
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
-from dragoman.core.database import Transaction, TransactionConflict
-from dragoman.core.errors import ConfigurationError
+from dragoman.core.database import Database, Transaction, TransactionConflict
+from dragoman.core.errors import ClientError, ConfigurationError, RegistryError
 from dragoman.core.format import Codec, Format
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
@@ -60,7 +60,7 @@ class Orchestrator(Generic[D]):
     watches what is overdue.
     """
 
-    client: Client
+    client: Client | None = None
 
     def __init__(self, saga: Saga[D], outboxes: dict[tuple[str, type], str]) -> None:
         self.saga = saga
@@ -90,6 +90,16 @@ class Orchestrator(Generic[D]):
         state.insert(tx, saga)
         state.note(tx, id, "started")
         self._go_on(tx, saga, now)
+
+    @property
+    def _database(self) -> Database:
+        if self.client is None:
+            raise ClientError(
+                f"The saga {self.saga.name!r} has no client.",
+                code="client.not-running",
+                next="Give its orchestrator to a client as a controller, and enter that first.",
+            )
+        return self.client.database
 
     async def progress(self, id: str) -> Progress:
         """Where a saga stands. Raises ``NotFound``."""
@@ -163,8 +173,9 @@ class Orchestrator(Generic[D]):
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[None]:
         """Send again what is not answered in time, while the block runs."""
+        lease = Lease(self._database, f"saga.{self.saga.name}", LEASE)
         with ThreadPoolExecutor(1, thread_name_prefix="dragoman-saga") as thread:
-            watching = asyncio.create_task(self._watch(thread))
+            watching = asyncio.create_task(self._watch(thread, lease))
             try:
                 yield
             finally:
@@ -172,9 +183,8 @@ class Orchestrator(Generic[D]):
                 with contextlib.suppress(asyncio.CancelledError):
                     await watching
 
-    async def _watch(self, thread: ThreadPoolExecutor) -> None:
+    async def _watch(self, thread: ThreadPoolExecutor, lease: Lease) -> None:
         loop = asyncio.get_running_loop()
-        lease = Lease(self.client.database, f"saga.{self.saga.name}", LEASE)
         try:
             while True:
                 try:
@@ -194,10 +204,25 @@ class Orchestrator(Generic[D]):
         if not lease.take():
             return
         now = time.time()
-        with self.client.database.transaction(write=False) as tx:
+        with self._database.transaction(write=False) as tx:
             found = state.overdue(tx, self.saga.name, now, BATCH)
         for id in found:
-            self._transact(lambda tx, id=id: self._overdue(tx, id))  # type: ignore[misc]
+            self._look_after_one(id)
+
+    def _look_after_one(self, id: str) -> None:
+        """One whose command cannot be made waits for a person, and does not keep the others waiting."""
+        try:
+            self._transact(lambda tx: self._overdue(tx, id))
+        except (RegistryError, ClientError):
+            raise  # The database is away, or the client: no fault of this saga.
+        except Exception as error:
+            reason = f"{type(error).__name__} while its command was made"
+            log.exception("A saga needs help.", extra={"saga": self.saga.name, "saga_id": id})
+            self._transact(lambda tx: self._put_aside(tx, id, reason))
+
+    def _put_aside(self, tx: Transaction, id: str, reason: str) -> None:
+        state.note(tx, id, f"stuck: {reason}")
+        state.save(tx, replace(state.known(tx, id), due=None, problem=reason))
 
     def _overdue(self, tx: Transaction, id: str) -> None:
         saga, now = state.find(tx, id), time.time()
@@ -214,7 +239,7 @@ class Orchestrator(Generic[D]):
         """Again if another transaction was in the way."""
         while True:
             try:
-                with self.client.database.transaction() as tx:
+                with self._database.transaction() as tx:
                     return work(tx)
             except TransactionConflict:
                 time.sleep(0.01)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from dragoman.core.database import Row, Transaction, TransactionConflict
-from dragoman.core.errors import NotFound
+from dragoman.core.errors import ConfigurationError, NotFound
 
 _SELECT = """SELECT id, name, state, step, attempt, sends, waiting, due, data, problem, created, updated,
     version FROM dragoman_sagas"""
@@ -27,6 +27,7 @@ class State(StrEnum):
     REJECTED = "rejected"
 
 
+STUCK = "stuck"
 ENDED = (State.COMPLETED, State.REJECTED)
 
 
@@ -62,7 +63,7 @@ class Progress:
         return {
             "id": self.id,
             "saga": self.name,
-            "state": "stuck" if self.stuck else str(self.state),
+            "state": STUCK if self.stuck else str(self.state),
             "step": self.step,
             "attempt": self.attempt,
             "problem": self.problem,
@@ -118,9 +119,18 @@ def overdue(tx: Transaction, name: str, now: float, limit: int) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def listed(tx: Transaction, limit: int) -> list[Progress]:
-    """The youngest first."""
-    rows = tx.execute(_SELECT + " ORDER BY created DESC, id LIMIT ?", (limit,))
+def listed(tx: Transaction, limit: int, only: str | None = None) -> list[Progress]:
+    """The youngest first; ``only`` those that are shown in this state. Raises ``ConfigurationError``."""
+    where, values = "", tuple[str, ...]()
+    if only == STUCK:
+        where, values = " WHERE due IS NULL AND state NOT IN (?, ?)", tuple(map(str, ENDED))
+    elif only in set(State):
+        # What is never due has ended, or is stuck.
+        where, values = " WHERE state = ?" + ("" if only in ENDED else " AND due IS NOT NULL"), (only,)
+    elif only is not None:
+        known = ", ".join((*map(str, State), STUCK))
+        raise ConfigurationError(f"Sagas are never {only!r}.", next=f"Use one of {known}.")
+    rows = tx.execute(_SELECT + where + " ORDER BY created DESC, id LIMIT ?", (*values, limit))
     return [_progress(row) for row in rows]
 
 

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from dragoman.client.arguments import require, several
 from dragoman.client.options import RetryOptions
 from dragoman.core.channel import check_name
 from dragoman.core.errors import ConfigurationError
@@ -49,6 +50,8 @@ class Step(Generic[D]):
     compensation: Callable[[D], Any] | None = None
     take: Callable[[D, dict[str, Any]], D] | None = None
     pivot: bool = False
+    leaves_no_trace: bool = False
+    """It only looks at something, so it needs no compensation."""
     timeout: float = 30.0
     """Seconds until a command that was not answered is sent again; participants handle it once only."""
     retry: RetryOptions = field(default_factory=lambda: _PATIENT)
@@ -66,6 +69,8 @@ class Saga(Generic[D]):
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        for step in several("steps", self.steps):
+            require("A step", step, Step)
         names = [step.name for step in self.steps]
         pivots = [index for index, step in enumerate(self.steps) if step.pivot]
         problem = ""
@@ -77,12 +82,23 @@ class Saga(Generic[D]):
             problem = "has one pivot at most"
         elif pivots and any(step.compensation for step in self.steps[pivots[0] :]):
             problem = "cannot undo its pivot or what comes behind it"
+        else:
+            problem = self._lasting(pivots[0] if pivots else len(self.steps))
         if problem:
             raise ConfigurationError(f"The saga {self.name!r} {problem}.", code="configuration.saga")
         for step in self.steps:
             command_class(step.action)
             if step.compensation is not None:
                 command_class(step.compensation)
+
+    def _lasting(self, pivot: int) -> str:
+        """What a step has done, and nothing undoes, would stay if a later one is refused."""
+        lasting = [
+            step.name for step in self.steps[:pivot] if step.compensation is None and not step.leaves_no_trace
+        ]
+        if not lasting:
+            return ""
+        return f"could not undo {', '.join(lasting)}: give a compensation, or say leaves_no_trace=True"
 
     @property
     def replies(self) -> str:

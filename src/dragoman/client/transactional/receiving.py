@@ -14,7 +14,7 @@ from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Handler, Outcome
-from dragoman.client.reply import Answers
+from dragoman.client.reply import Answers, check_undeclared
 from dragoman.client.transactional.identity import identity_of
 from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
 
@@ -48,6 +48,8 @@ class Once(NamedTuple):
     executor: Executor
     by_position: bool
     """Messages that have no id may be told apart by where they stand in their channel."""
+    silent: bool = True
+    """The endpoint may return nothing."""
 
     def handler(self) -> Handler:
         async def invoke(delivery: Delivery) -> Outcome:
@@ -105,7 +107,11 @@ class Once(NamedTuple):
             result = self.call(delivery)
         finally:
             del delivery.notes[TRANSACTION]
-        if result is None or self.answers is None:
+        if self.answers is None:
+            if result is not None:
+                check_undeclared(delivery, result)
+            return Answer()
+        if result is None and (self.silent or not self.answers.wanted(delivery)):
             return Answer()
         return Answer(self.answers.encode(delivery, result))
 
