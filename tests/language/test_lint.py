@@ -153,3 +153,13 @@ def test_every_model_can_be_linted_and_fixed(text: str) -> None:
     for each in lint_text(text):
         assert each.severity in Severity and each.message.endswith(".")
     assert parse(fix(text)).ok
+
+
+def test_paths_that_are_one_channel_are_one_path() -> None:
+    text = """API description A data type T { "a": D<int> }
+channel C on path "a/b" produces message M delivering payload T
+channel D on path "a.b" produces message N delivering payload T
+channel E on path "a/b/c" produces message O delivering payload T
+"""
+    told = [each.message for each in lint_text(text) if each.rule == "duplicate-path"]
+    assert told == ["Duplicate channel path 'a.b'. Its channel is a.b, as that of 'a/b'."]

@@ -114,7 +114,7 @@ def test_schemas_of_one_type_or_all(tmp_path: Path) -> None:
 
 def test_code_is_written_and_checked(tmp_path: Path) -> None:
     assert run("code", "--check", LOANS, tmp_path / "loans").exit_code == 1
-    assert "18 of 18 files were written." in run("code", LOANS, tmp_path / "loans").output
+    assert "19 of 19 files were written." in run("code", LOANS, tmp_path / "loans").output
     assert run("code", "--check", LOANS, tmp_path / "loans").exit_code == 0
     (tmp_path / "loans" / "records.py").write_text("")
     result = run("code", "--check", LOANS, tmp_path / "loans")

@@ -14,6 +14,8 @@ from dragoman.language.pointer import read_pointer
 from dragoman.language.tokens import Span
 
 _WITH_PLACE = ("API_KEY", "HTTP_API_KEY")
+_COUNTS = ("partitions", "replicas", "retention.ms")
+_FOR_EVER = ("retention.ms", -1)
 _USER_PLACES = ("user", "password", "query", "header", "cookie")
 
 
@@ -96,3 +98,24 @@ def _unknown_keys(bindings: s.Bindings, written: str, server: bool) -> Iterator[
         yield Finding(
             f"{written} bindings of a {place} have no '{key}'; they have: {allowed}.", entry.key.span, fix
         )
+
+
+@error("Partitions, replicas and retention of Kafka's topics are numbers above zero.")
+def binding_value(model: Model) -> Iterator[Finding]:
+    """They are created with these; a retention of -1 is for ever."""
+    for channel in model.of(s.Channel):
+        for message in channel.messages:
+            for bindings in message.bindings:
+                if bindings.protocol and protocol_name(bindings.protocol.text) == "kafka":
+                    yield from _wrong_values(bindings.object)
+
+
+def _wrong_values(object: s.Object) -> Iterator[Finding]:
+    for entry in object.entries:
+        key, value = entry.key.value, s.plain(entry.value)
+        if key == "topicConfiguration" and isinstance(entry.value, s.Object):
+            yield from _wrong_values(entry.value)
+        elif key == "topicConfiguration":
+            yield Finding("The topicConfiguration is an object in braces.", entry.value.span)
+        elif key in _COUNTS and not (type(value) is int and (value > 0 or (key, value) == _FOR_EVER)):
+            yield Finding(f"{key} is a whole number above zero.", entry.value.span)

@@ -9,7 +9,7 @@ from dragoman.language import syntax as s
 from dragoman.language.diagnostic import Fix, insert, replace
 from dragoman.language.lint.rule import Finding, error, info, warning
 from dragoman.language.model import Model
-from dragoman.language.path import path_names
+from dragoman.language.path import channel_name, path_names
 from dragoman.language.tokens import Span
 
 _EXCLUDES = {
@@ -28,13 +28,32 @@ _NOT_WITH_REPLY = ("PUBLISH_SUBSCRIBE", "INVALID_MESSAGE", "DEAD_LETTER")
 
 @error("The paths of channels are unique.")
 def duplicate_path(model: Model) -> Iterator[Finding]:
-    seen: set[str] = set()
+    first: dict[str, s.Text] = {}
     for channel in model.of(s.Channel):
         for message in channel.messages:
-            path = message.path.text.value
-            if path in seen:
-                yield Finding(f"Duplicate channel path '{path}'.", message.path.text.span)
-            seen.add(path)
+            path, name = message.path.text.value, channel_name(message.path)
+            other = first.setdefault(name, message.path.text)
+            if other is not message.path.text:
+                said = f"Duplicate channel path '{path}'."
+                said += "" if other.value == path else f" Its channel is {name}, as that of '{other.value}'."
+                yield Finding(said, message.path.text.span)
+
+
+@error("A path says something.")
+def empty_path(model: Model) -> Iterator[Finding]:
+    for channel in model.of(s.Channel):
+        for message in channel.messages:
+            if not message.path.text.value.strip("/ "):
+                yield Finding(f"The path of '{message.name.text}' is empty.", message.path.text.span)
+
+
+@error("Messages live for a while.")
+def no_time_to_live(model: Model) -> Iterator[Finding]:
+    for channel in model.of(s.Channel):
+        for message in channel.messages:
+            if message.expires is not None and message.expires.seconds == 0:
+                said = f"'{message.name.text}' expires at once, so nobody receives it."
+                yield Finding(said, message.expires.span)
 
 
 @error("A request-reply channel is neither publish-subscribe, nor for dead letters or invalid messages.")

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dragoman.language import syntax as s
-from dragoman.language.generators.code.channels import channel_name
 from dragoman.language.model import Interaction, Model
+from dragoman.language.path import channel_name
 from dragoman.language.running.parameters import pattern
 from dragoman.language.running.places import exposures_of, scheme_of_exposure
 from dragoman.topology.endpoint import Endpoint

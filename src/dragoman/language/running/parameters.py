@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from dragoman.language import syntax as s
-from dragoman.language.generators.code.channels import channel_name
-from dragoman.language.path import path_names
+from dragoman.language.path import channel_name, path_names
 
 VALUE = re.compile(r"[A-Za-z0-9_-]+")
 """What may stand for a parameter."""

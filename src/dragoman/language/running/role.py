@@ -16,8 +16,8 @@ from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.core.message import Message
 from dragoman.language import syntax as s
-from dragoman.language.generators.code.channels import channel_name
 from dragoman.language.model import Interaction, Model, load_model
+from dragoman.language.path import channel_name
 from dragoman.language.running.conditions import Select
 from dragoman.language.running.parameters import pattern, values_in
 from dragoman.language.running.payloads import unlike, with_payload_types

@@ -12,11 +12,10 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.schema import Schema
 from dragoman.language import syntax as s
 from dragoman.language.bindings import protocol_name
-from dragoman.language.generators.code.channels import channel_name
 from dragoman.language.generators.code.records import payload_record
 from dragoman.language.generators.schemas import schema
 from dragoman.language.model import Model
-from dragoman.language.path import path_names
+from dragoman.language.path import channel_name, path_names
 from dragoman.language.running.parameters import VALUE
 from dragoman.language.running.payloads import with_payload_types
 from dragoman.schema.naming import Naming

@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from dragoman.language.generators.code.text import docstring
 from dragoman.language.generators.definitions import identifier
 from dragoman.language.model import Model
-from dragoman.language.path import PARAMETER, path_names
-from dragoman.language.syntax import Message, Path
+from dragoman.language.path import channel_name, path_names
+from dragoman.language.syntax import Message
 
-_UNFIT = re.compile(r"[^A-Za-z0-9._-]+")
 _TYPES = {"bool": "bool", "int": "int", "long": "int", "float": "float", "double": "float"}
-
-
-def channel_name(path: Path, values: Mapping[str, str] | None = None) -> str:
-    """A path as a name that every broker takes: dots for slashes, a parameter by its value or its name."""
-    pieces = PARAMETER.split(path.text.value.strip("/"))
-    name = ""
-    for text, dollar, braces in zip(pieces[::3], [*pieces[1::3], None], [*pieces[2::3], None], strict=True):
-        parameter = dollar if dollar is not None else braces
-        name += _UNFIT.sub("-", text.replace("/", "."))
-        if parameter is not None:
-            name += (values or {}).get(parameter) or _UNFIT.sub("-", parameter)
-    return name or "channel"
 
 
 def constant(message: str) -> str:
