@@ -69,7 +69,9 @@ class Conductor:
             for number in range(count)
         ]
         self._processes: dict[Job, subprocess.Popen[bytes]] = {}
-        self._ready: dict[Job, int] = {}
+        self._lives: dict[Job, int] = {}
+        """How often each had been ready before it was started the last time."""
+        self._listening = False
         self._restart = restart
         self._random = random.Random(1)
         self._journals = {job: Journal(job.journal) for job in self._jobs if job.kind == "consumer"}
@@ -109,13 +111,14 @@ class Conductor:
 
         Producers wait for a consumer: on a broker without history its group gets only what comes after it.
         """
-        listening = any(_readies(job) for job in self._jobs if job.kind == "consumer")
+        if not self._listening:
+            self._listening = any(_readies(job) for job in self._jobs if job.kind == "consumer")
         for job in self._jobs:
             process = self._processes.get(job)
             if process is not None and process.poll() is None:
                 continue
-            if job.kind == "consumer" or (listening and confirmed(job.journal) < job.count):
-                self._ready[job] = _readies(job)
+            if job.kind == "consumer" or (self._listening and confirmed(job.journal) < job.count):
+                self._lives[job] = _readies(job)
                 self._processes[job] = subprocess.Popen(
                     [sys.executable, "-m", "tests.soak.worker", *job.arguments],
                     cwd=ROOT,
@@ -129,11 +132,14 @@ class Conductor:
         )
 
     def _kill_one(self) -> None:
-        """One that has come so far as to work: a process that never gets there proves nothing."""
+        """One that has done something since it was started.
+
+        A process that is killed before proves nothing, and on a busy machine none would ever get further.
+        """
         working = [
             job
             for job, process in self._processes.items()
-            if process.poll() is None and _readies(job) > self._ready[job]
+            if process.poll() is None and _has_worked(job, self._lives[job])
         ]
         if working:
             victim = self._processes[self._random.choice(working)]
@@ -197,3 +203,11 @@ def _running_highest(numbers: list[int]) -> list[int]:
 
 def _readies(job: Job) -> int:
     return job.journal.read_bytes().count(READY) if job.journal.exists() else 0
+
+
+def _has_worked(job: Job, lives: int) -> bool:
+    """Whether it came to be ready once more, and wrote something behind that."""
+    if not job.journal.exists():
+        return False
+    before, ready, after = job.journal.read_bytes().rpartition(READY)
+    return bool(ready) and before.count(READY) >= lives and b"\n" in after
