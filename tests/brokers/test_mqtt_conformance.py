@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dragoman.testing.brokers import BrokerSuite, Harness
+from dragoman.testing.brokers.crashes import CrashTests
+from dragoman.testing.brokers.delivery import DeliveryTests
+from dragoman.testing.brokers.network import NetworkTests
 from dragoman.testing.proxy import Proxy
 from tests.services.mosquitto import Mosquitto
 
@@ -16,8 +19,8 @@ class TestMqtt5(BrokerSuite):
         return Harness(server.url, restart=server.kill_and_restart, behind=server.proxy)
 
 
-class TestMqtt311(BrokerSuite):
-    """Quality of service 2, too: the suite would take twice as long for each by itself."""
+class TestMqtt311(DeliveryTests, CrashTests, NetworkTests):
+    """What the older protocol, its envelopes and quality of service 2 change: messages and their safety."""
 
     @pytest.fixture
     def harness(self, mosquitto_server: Mosquitto) -> Harness:
