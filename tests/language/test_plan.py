@@ -20,6 +20,7 @@ from dragoman.core.registry import Registry
 from dragoman.language.model import Model, load_model
 from dragoman.language.parser import parse_strictly
 from dragoman.language.running.announced import differences
+from dragoman.language.running.places import is_at
 from dragoman.language.running.plan import Action, Plan, apply, plan
 from dragoman.registry import connect
 from dragoman.topology.endpoint import endpoint_of
@@ -118,7 +119,7 @@ async def test_a_channel_with_too_few_partitions_grows(broker: MemoryBroker, reg
 async def test_a_path_with_parameters_has_a_channel_for_each_value(
     broker: MemoryBroker, registry: Registry
 ) -> None:
-    values = {"id": ["north", "south"]}
+    values = {"id": ["north", "south", "north"]}
     await apply(await plan(shop(), registry, broker, values), registry, broker)
     assert sorted(await broker.channels()) == ["notes", "shop.north.orders", "shop.south.orders"]
     assert (await registry.contract("shop.north.orders-value")).version == 1
@@ -161,6 +162,17 @@ async def test_settings_of_a_topic_are_made_kept_and_changed(kafka_server: Kafka
         await kafka.delete(topic)
     finally:
         await kafka.close()
+
+
+def test_a_broker_has_the_channels_that_the_model_exposes_there() -> None:
+    model = load_model(LOANS.with_name("stock-exchange.mdsl"))
+
+    def at(scheme: str) -> set[str]:
+        return {name for name, channel in model.channels.items() if is_at(model, channel, scheme)}
+
+    assert at("nats") == {"Quotes"}
+    assert at("kafka") == {*model.channels} - {"Quotes"}
+    assert at("embedded") == {*model.channels}
 
 
 def compacted(policy: str | list[str], topic: str = "kept", partitions: int = 1) -> Model:

@@ -37,6 +37,13 @@ def scheme_of_exposure(exposure: s.Exposure) -> str | None:
     return SCHEMES.get(protocol_name(exposure.protocol.text))
 
 
+def is_at(model: Model, channel: s.Channel, scheme: str) -> bool:
+    """Whether a channel is one for such a broker: not if the model has one, and has the channel elsewhere."""
+    exposed = [scheme_of_exposure(exposure) for _, exposure in model.exposures[channel.name.text]]
+    here = any(scheme_of_exposure(exposure) == scheme for _, exposure in model.servers.values())
+    return not exposed or not here or scheme in exposed
+
+
 def url_of(exposure: s.Exposure) -> str | None:
     """Where a broker is, as its adapter wants it; nothing if we have none for the protocol."""
     scheme = scheme_of_exposure(exposure)

@@ -14,6 +14,7 @@ from dragoman.core.loading import scheme_of
 from dragoman.core.registry import Registry
 from dragoman.language.model import Model
 from dragoman.language.running.announced import differences
+from dragoman.language.running.places import is_at
 from dragoman.language.running.wanted import REPLICATION, Wanted, wanted
 from dragoman.topology.endpoint import Endpoint
 
@@ -61,12 +62,15 @@ async def plan(
 ) -> Plan:
     """Compare the model with what there is. Changes nothing.
 
+    Channels that the model has at another of its brokers are not looked for at this one.
     ``values`` are those of the parameters in paths. ``announced`` are the endpoints that the discoveries of a
     topology know.
     """
     changes: list[Change] = []
+    scheme = scheme_of(broker.url)
     for each in wanted(model, values):
-        changes += await _channel(each, broker)
+        if is_at(model, each.of, scheme):
+            changes += await _channel(each, broker)
         changes += await _contract(each, registry)
     if announced is not None:
         changes += [Change(Action.DRIFT, each.target, each.detail) for each in differences(model, announced)]

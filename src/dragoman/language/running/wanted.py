@@ -35,6 +35,7 @@ REPLICATION = "replication.factor"
 class Wanted:
     """One message of the model, as registry and broker see it."""
 
+    of: s.Channel
     message: s.Message
     channel: Channel
     contract: str
@@ -66,6 +67,7 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
             mine = [each for each in interactions if each.message is message]
             for name in _names(message.path, values):
                 yield Wanted(
+                    channel,
                     message,
                     Channel(name, partitions or _DEFAULT_PARTITIONS, retention),
                     Naming.CHANNEL.for_value(name, record),
@@ -79,7 +81,7 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
 
 def _names(path: s.Path, values: Mapping[str, Sequence[str]]) -> Iterator[str]:
     names = path_names(path)
-    for chosen in product(*(values.get(name) or (name,) for name in names)):
+    for chosen in product(*(dict.fromkeys(values.get(name) or (name,)) for name in names)):
         yield channel_name(path, dict(zip(names, chosen, strict=True)))
 
 
