@@ -56,12 +56,21 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def test_a_request_is_answered_with_one_datagram_each_way(echo: Echo) -> None:
-    key = ServerKey.generate(Suite.X25519)
-    async with behind(SepServer(echo, key)) as relay, SepClient(*relay.address, key.public) as client:
-        reply = await client.request(Operation.COLLECT, b"where?", PATIENCE)
-        assert reply == Reply(202, b"?erehw")
-        assert relay.to_server[0][0] == Type.INIT
-        assert len(relay.to_client) == 1
+    """The network lets only the first datagram of each side through."""
+    key, seen = ServerKey.generate(Suite.X25519), set[bool]()
+
+    def first_of_each(data: bytes) -> bytes | None:
+        side = data[0] in (Type.RETRY, Type.ACCEPT)
+        if side in seen:
+            return None
+        seen.add(side)
+        return data
+
+    async with (
+        behind(SepServer(echo, key), Weather(change=first_of_each)) as relay,
+        SepClient(*relay.address, key.public) as client,
+    ):
+        assert await client.request(Operation.COLLECT, b"where?", PATIENCE) == Reply(202, b"?erehw")
 
 
 async def test_large_messages_go_in_parts_of_no_more_than_1200_bytes(key: ServerKey, echo: Echo) -> None:
@@ -154,11 +163,12 @@ async def test_a_busy_server_asks_for_a_cookie_and_the_next_session_brings_it(
     server = SepServer(echo, key, limits=SepLimits(unproven=0))
     async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
         assert (await client.request(Operation.DROP_OFF, b"ab", PATIENCE)).body == b"ba"
-        assert server.counts["retries"] == 1
+        asked_for = server.counts["retries"]
+        assert asked_for >= 1
         assert server.counts["unproven"] == 0
         client._link = None
         assert (await client.request(Operation.DROP_OFF, b"cd", PATIENCE)).body == b"dc"
-        assert server.counts["retries"] == 1
+        assert server.counts["retries"] == asked_for
 
 
 async def test_a_client_whose_clock_is_wrong_learns_the_time(key: ServerKey, echo: Echo) -> None:
@@ -166,7 +176,7 @@ async def test_a_client_whose_clock_is_wrong_learns_the_time(key: ServerKey, ech
     async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
         client._clock_off = -3_600_000
         assert (await client.request(Operation.DROP_OFF, b"ab", PATIENCE)).body == b"ba"
-        assert server.counts["retries"] == 1
+        assert server.counts["retries"] >= 1
         assert abs(client._clock_off) < 60_000
 
 
@@ -185,7 +195,7 @@ async def test_a_client_goes_on_when_its_server_was_killed_and_started_again(key
         finally:
             await client.__aexit__()
             await relay.__aexit__()
-    assert client.counts["reopened"] == 1
+    assert client.counts["reopened"] >= 1
     assert second.seen == {b"two": 1}
 
 

@@ -20,7 +20,7 @@ from dragoman.gateway.sep.frames import (
     read_frames,
 )
 from dragoman.gateway.sep.message import Damaged, parts_of, read_reply, read_request
-from dragoman.gateway.sep.replay import NumberWindow, Openings
+from dragoman.gateway.sep.replay import Finished, NumberWindow, Openings
 
 u16, u32 = st.integers(1, 2**16 - 1), st.integers(0, 2**32 - 1)
 frames: st.SearchStrategy[Frame] = st.one_of(
@@ -55,7 +55,7 @@ def test_any_bytes_are_a_datagram_or_nothing(data: bytes) -> None:
     assert found is None or found.head + found.sealed == data
 
 
-@given(st.binary(min_size=8, max_size=8), u32, st.sampled_from([1, 2]), st.binary(max_size=64))
+@given(st.binary(min_size=8, max_size=8), u32, st.sampled_from([1, 2]), st.binary(max_size=40))
 def test_headers_are_read_as_they_were_written(
     session: bytes, number: int, suite: int, cookie: bytes
 ) -> None:
@@ -92,6 +92,31 @@ def test_a_number_is_taken_once_and_an_old_one_never(numbers: list[int]) -> None
         expected = number not in seen and number > highest - 4096
         assert window.take(number) == expected
         seen.add(number)
+
+
+def test_numbers_far_apart_cost_no_memory() -> None:
+    window = NumberWindow()
+    assert window.take(2**32 - 1)
+    assert not window.take(0)
+    assert window.take(2**32 - 2)
+
+
+@given(st.permutations(range(60)), st.integers(0, 60))
+def test_a_finished_stream_stays_finished_in_whatever_order_they_end(order: list[int], ended: int) -> None:
+    finished = Finished()
+    for stream in order[:ended]:
+        finished.add(stream)
+    assert all((stream in finished) == (stream in order[:ended]) for stream in range(70))
+
+
+def test_what_is_known_of_finished_streams_is_bounded() -> None:
+    finished = Finished()
+    for stream in range(1, 20_000, 2):
+        finished.add(stream)
+    assert len(finished._above) <= 1024
+    assert 1 in finished
+    assert 19_999 in finished
+    assert 20_001 not in finished
 
 
 @given(st.binary(max_size=80))

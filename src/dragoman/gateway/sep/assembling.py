@@ -9,14 +9,17 @@ _ACK_EVERY = 8
 
 
 class Assembly:
-    """One incoming message. ``size`` is what it holds so far, in bytes."""
+    """One incoming message."""
 
     def __init__(self, stream: int, count: int) -> None:
         self.stream = stream
         self.count = count
-        self.size = 0
         self._parts: dict[int, bytes] = {}
         self._unacknowledged = 0
+
+    @property
+    def parts(self) -> int:
+        return len(self._parts)
 
     def is_whole(self) -> bool:
         return len(self._parts) == self.count
@@ -27,7 +30,6 @@ class Assembly:
             self._unacknowledged = _ACK_EVERY
             return False
         self._parts[part.at] = part.data
-        self.size += len(part.data)
         self._unacknowledged += 1
         return True
 

@@ -13,6 +13,7 @@ from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
 from dragoman.gateway.sep.assembling import Assembly
 from dragoman.gateway.sep.datagram import (
     LAST_NUMBER,
+    LONGEST_COOKIE,
     SESSION,
     Datagram,
     Type,
@@ -37,11 +38,12 @@ from dragoman.gateway.sep.frames import (
 from dragoman.gateway.sep.keys import BadSeal, Opening, PublicKey, SessionKeys, Suite
 from dragoman.gateway.sep.limits import SepLimits
 from dragoman.gateway.sep.message import (
-    PART_BYTES,
+    MOST_PARTS,
     Damaged,
     Operation,
     Reply,
     pack_request,
+    parts_in,
     parts_of,
     read_reply,
 )
@@ -51,8 +53,14 @@ from dragoman.gateway.sep.retry import read_retry
 from dragoman.gateway.sep.sending import Outgoing, RoundTrip
 
 _SHORT_HEAD = 1 + SESSION + 4
-_SILENT = 3
+_LATE = 0.025
+"""Seconds after which parts of an answer are acknowledged in any case."""
+_SILENT = 5
 """After so many tries in a row without a sign of life, a new session is opened."""
+_UNHEARD = 8
+"""The same for a session that the server has not answered yet, whose request it may have nevertheless."""
+_MOST_RETRIES = 4
+"""RETRYs that are obeyed in one session. A server needs one or two; more are somebody's copies."""
 _REASONS = {
     Refusal.TOO_LARGE: "It is larger than the server takes.",
     Refusal.TOO_MANY: "The server has too much to do at the moment.",
@@ -73,6 +81,8 @@ class _Link:
         self.window = NumberWindow()
         self.init_sent = 0.0
         self.silent_tries = 0
+        self.retries: set[bytes] = set()
+        """Nonces of the RETRYs that were obeyed."""
 
 
 class _Request:
@@ -82,6 +92,7 @@ class _Request:
         self.assembly: Assembly | None = None
         self.outgoing: Outgoing | None = None
         self.asked = time.monotonic()
+        self.late: asyncio.TimerHandle | None = None
 
 
 class SepClient(asyncio.DatagramProtocol):
@@ -126,8 +137,9 @@ class SepClient(asyncio.DatagramProtocol):
 
     async def __aexit__(self, *_: object) -> None:
         for request in list(self._requests.values()):
-            self._end(request)
-            request.answer.cancel()
+            self._fail(
+                request, ClientError("The client was closed before the answer came.", code="sep.closed")
+            )
         if self._link is not None and self._link.keys is not None:
             self._transmit([Close()])
         if self._transport is not None:
@@ -135,33 +147,46 @@ class SepClient(asyncio.DatagramProtocol):
 
     async def request(self, operation: Operation, body: bytes, timeout: float = 30.0) -> Reply:
         """Raises ``ReplyTimeout``, and ``ClientError`` if the server does not take the request."""
+        if self._transport is None or self._transport.is_closing():
+            raise ClientError("The client is not open.", code="sep.closed", next="Use it in 'async with'.")
         message = pack_request(operation, body)
         if len(message) > self._limits.message:
             raise ClientError(
                 f"The request has {len(body):,} bytes.", code="sep.too-large", next="Send less at once."
             )
-        async with self._room:
-            request = _Request(self._next_stream)
-            self._next_stream += 1
-            self._requests[request.stream] = request
-            request.outgoing = Outgoing(
-                request.stream, parts_of(message), self._transmit, self._round_trip, self._in_vain, probe=True
-            )
-            try:
-                return await asyncio.wait_for(request.answer, timeout)
-            except TimeoutError:
-                raise ReplyTimeout(
-                    f"No answer came in {timeout:g} seconds.",
-                    next="Ask again: the server may have taken the request.",
-                    server=f"{self._place[0]}:{self._place[1]}",
-                ) from None
-            finally:
-                self._end(request)
+        try:
+            async with asyncio.timeout(timeout), self._room:
+                return await self._ask(message)
+        except TimeoutError:
+            raise ReplyTimeout(
+                f"No answer came in {timeout:g} seconds.",
+                next="Ask again: the server may have taken the request.",
+                server=f"{self._place[0]}:{self._place[1]}",
+            ) from None
+
+    async def _ask(self, message: bytes) -> Reply:
+        request = _Request(self._next_stream)
+        self._next_stream += 1
+        self._requests[request.stream] = request
+        request.outgoing = Outgoing(
+            request.stream, parts_of(message), self._transmit, self._round_trip, self._in_vain, probe=True
+        )
+        try:
+            return await request.answer
+        finally:
+            self._end(request)
 
     def _end(self, request: _Request) -> None:
         self._requests.pop(request.stream, None)
         if request.outgoing is not None:
             request.outgoing.close()
+        if request.late is not None:
+            request.late.cancel()
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        if not request.answer.done():
+            request.answer.set_exception(error)
+        self._end(request)
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
@@ -189,6 +214,9 @@ class SepClient(asyncio.DatagramProtocol):
         link.silent_tries = 0
         for frame in frames:
             self._take(frame)
+            if isinstance(frame, Cookie) and datagram.type is Type.DATA:
+                # The server wants to see that we can be reached where we are now.
+                self._transmit([frame])
 
     def _opened(self, link: _Link, datagram: Datagram) -> list[Frame] | None:
         keys, public = link.keys, link.server_public
@@ -201,11 +229,12 @@ class SepClient(asyncio.DatagramProtocol):
         return read_frames(inside) if link.window.take(datagram.number) else None
 
     def _retry(self, link: _Link, datagram: Datagram) -> None:
-        if link.keys is not None:
+        if link.keys is not None or datagram.nonce in link.retries or len(link.retries) >= _MOST_RETRIES:
             return
         retry = read_retry(link.opening.first.retry.open(datagram.nonce, datagram.sealed, datagram.head))
         if retry.cookie == self._cookie and not self._off_by_much(retry.milliseconds):
             return
+        link.retries.add(datagram.nonce)
         self.counts["retries"] += 1
         self._cookie = retry.cookie
         self._clock_off = retry.milliseconds - int(time.time() * 1000)
@@ -226,12 +255,12 @@ class SepClient(asyncio.DatagramProtocol):
                 request = self._requests.get(stream)
                 if request is not None and request.outgoing is not None:
                     request.outgoing.acknowledge(frame)
-            case Cookie(cookie):
+            case Cookie(cookie) if len(cookie) <= LONGEST_COOKIE:
                 self._cookie = cookie
             case Refuse(stream, reason):
                 self._refused(stream, reason)
             case Close():
-                self._link = None
+                self._reopen()
             case _:
                 pass
 
@@ -239,11 +268,12 @@ class SepClient(asyncio.DatagramProtocol):
         request = self._requests.get(part.stream)
         if request is None:
             # The answer came before, and its acknowledgement was lost; or nobody waits for it any more.
-            self._transmit([_complete(part)])
+            if part.of <= MOST_PARTS:
+                self._transmit([_complete(part)])
             return
         if request.assembly is None:
-            if part.of * PART_BYTES > self._limits.message + PART_BYTES:
-                self._refused(part.stream, Refusal.TOO_LARGE)
+            if part.of > parts_in(self._limits.message):
+                self._fail(request, ClientError("The answer is too large.", code="sep.too-large"))
                 return
             request.assembly = Assembly(part.stream, part.of)
         assembly = request.assembly
@@ -256,6 +286,13 @@ class SepClient(asyncio.DatagramProtocol):
             self._answered(request, assembly.message())
         elif assembly.wants_acknowledgement() or part.at == 0:
             self._transmit([assembly.acknowledgement()])
+        elif request.late is None:
+            request.late = asyncio.get_running_loop().call_later(_LATE, self._acknowledge_late, request)
+
+    def _acknowledge_late(self, request: _Request) -> None:
+        request.late = None
+        if request.assembly is not None:
+            self._transmit([request.assembly.acknowledgement()])
 
     def _answered(self, request: _Request, message: bytes) -> None:
         if request.answer.done():
@@ -270,10 +307,9 @@ class SepClient(asyncio.DatagramProtocol):
 
     def _refused(self, stream: int, reason: int) -> None:
         request = self._requests.get(stream)
-        if request is not None and not request.answer.done():
+        if request is not None:
             why = _REASONS.get(reason, f"Reason {reason}.")
-            request.answer.set_exception(ClientError(f"The request was refused. {why}", code="sep.refused"))
-            self._end(request)
+            self._fail(request, ClientError(f"The request was refused. {why}", code="sep.refused"))
 
     def _in_vain(self, _: int) -> None:
         """A try brought nothing. After several, the server has forgotten us: open a new session."""
@@ -281,10 +317,15 @@ class SepClient(asyncio.DatagramProtocol):
         if link is None:
             return
         link.silent_tries += 1
-        if link.keys is not None and link.silent_tries > _SILENT * max(1, len(self._requests)):
-            self.counts["reopened"] += 1
-            self._link = None
-            asyncio.get_running_loop().call_soon(self._send_again)
+        most = _UNHEARD if link.keys is None else _SILENT
+        if link.silent_tries > most * max(1, len(self._requests)):
+            self._reopen()
+
+    def _reopen(self) -> None:
+        """The session is over. What is not answered goes to a new one, from its beginning."""
+        self.counts["reopened"] += 1
+        self._link = None
+        asyncio.get_running_loop().call_soon(self._send_again)
 
     def _send_again(self) -> None:
         for request in list(self._requests.values()):
@@ -295,9 +336,11 @@ class SepClient(asyncio.DatagramProtocol):
     def _transmit(self, frames: Sequence[Frame]) -> None:
         if self._transport is None or self._transport.is_closing():
             return
+        if self._link is not None and max(self._link.number, self._link.early_number) >= LAST_NUMBER:
+            self._reopen()
+        if self._link is None:
+            self._link = _Link(self._key)
         link = self._link
-        if link is None or link.number >= LAST_NUMBER or link.early_number >= LAST_NUMBER:
-            link = self._link = _Link(self._key)
         if link.keys is None:
             self._transmit_early(link, list(frames))
             return

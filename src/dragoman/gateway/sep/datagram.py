@@ -12,7 +12,8 @@ SESSION = 8
 KEY = 32
 NONCE = 12
 KEM_CIPHERTEXT = 1088
-LONGEST_COOKIE = 64
+LONGEST_COOKIE = 40
+"""More would not leave room for the time in an INIT with a KEM ciphertext."""
 LAST_NUMBER = 2**31
 """A session ends before its datagrams have used this many numbers."""
 

@@ -142,6 +142,7 @@ class ServerKey:
         if self._kem is not None:
             stored["mlkem768"] = self._kem.private_bytes_raw().hex()
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(0o600, exist_ok=False)
             path.write_text(json.dumps(stored))
         except OSError as error:

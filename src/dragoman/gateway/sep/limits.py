@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dragoman.core.errors import ConfigurationError
+from dragoman.gateway.sep.message import MOST_PARTS, PART_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SepLimits:
@@ -17,15 +20,24 @@ class SepLimits:
     """The session that was silent longest gives way to a new one."""
     unproven: int = 256
     """Sessions whose peer did not prove its address yet. With more, a cookie is asked for."""
+    requests: int = 4096
+    """Requests of all sessions that are worked on at once."""
     assembling: int = 64 * 1024 * 1024
-    """Bytes of messages that are not whole yet, of all sessions."""
+    """Bytes of messages that are not whole yet, of all sessions. Each part counts as a full one."""
     idle: float = 60.0
-    """After this long without a datagram, a session is forgotten."""
+    """After this long without a datagram a session is forgotten, and a message that is not whole, too."""
     window: float = 120.0
-    """How far a client's clock may be off, and how long its first datagrams are remembered."""
+    """How far a client's clock may be behind, and how long its first datagrams are remembered."""
     seen: int = 100_000
     """First datagrams that are remembered."""
     cookie: float = 3600.0
     """How long a cookie is good."""
     patience: float = 30.0
     """How long an answer is sent again before its client is given up."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.message <= MOST_PARTS * PART_BYTES:
+            raise ConfigurationError(
+                f"A SEP message cannot have {self.message:,} bytes.",
+                next=f"Allow at most {MOST_PARTS * PART_BYTES:,}.",
+            )

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 PART_BYTES = 1024
 """So large that a part fits beside any header."""
+MOST_PARTS = 8192
+"""So many that an acknowledgement of all fits into one datagram."""
 DIGEST = 32
 
 
@@ -51,6 +53,11 @@ def read_reply(message: bytes) -> Reply:
 
 def parts_of(message: bytes) -> list[bytes]:
     return [message[at : at + PART_BYTES] for at in range(0, len(message), PART_BYTES)]
+
+
+def parts_in(size: int) -> int:
+    """How many parts a message of so many bytes has."""
+    return -(-size // PART_BYTES)
 
 
 def _with_digest(content: bytes) -> bytes:

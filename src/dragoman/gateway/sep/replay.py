@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 
 _WIDTH = 4096
+_REMEMBERED = 1024
+_AHEAD = 10.0
+"""Seconds by which a client's clock may be ahead. What is forgotten early sets a floor under all later
+openings; with more, somebody could raise that floor above the clocks of all others."""
 
 
 class NumberWindow:
@@ -15,6 +19,10 @@ class NumberWindow:
         self._seen = 0
         """Bit ``i`` stands for the highest number less ``i``."""
 
+    @property
+    def highest(self) -> int:
+        return self._highest
+
     def take(self, number: int) -> bool:
         """Whether the number is new; it is not afterwards."""
         ahead = number - self._highest
@@ -22,11 +30,31 @@ class NumberWindow:
             self._seen = ((self._seen << min(ahead, _WIDTH)) | 1) & ((1 << _WIDTH) - 1)
             self._highest = number
             return True
-        bit = 1 << -ahead
+        bit = 1 << min(-ahead, _WIDTH)
         if -ahead >= _WIDTH or self._seen & bit:
             return False
         self._seen |= bit
         return True
+
+
+class Finished:
+    """Streams that are over: all below a mark, and some above it. A client counts its streams upwards."""
+
+    def __init__(self) -> None:
+        self._mark = 0
+        self._above: set[int] = set()
+
+    def __contains__(self, stream: int) -> bool:
+        return stream < self._mark or stream in self._above
+
+    def add(self, stream: int) -> None:
+        if stream >= self._mark:
+            self._above.add(stream)
+        if len(self._above) > _REMEMBERED:
+            self._mark = min(self._above)
+        while self._mark in self._above:
+            self._above.remove(self._mark)
+            self._mark += 1
 
 
 class Openings:
@@ -40,7 +68,7 @@ class Openings:
         self._floor = 0.0
 
     def timely(self, sent: float, now: float) -> bool:
-        return sent > self._floor and abs(now - sent) <= self._window
+        return sent > self._floor and -self._window <= sent - now <= _AHEAD
 
     def take(self, public: bytes, sent: float, now: float) -> bool:
         """Whether this opening is new. ``sent`` is the client's time, which was found timely."""

@@ -91,10 +91,12 @@ class Outgoing:
             sent = self._sent.pop(index, None)
             if sent is not None and index not in self._repeated:
                 self._round_trip.measured(now - sent)
-        if came:
-            self._vain = 0
-            self._window = min(_LARGEST_WINDOW, self._window + len(came))
-            self._repeat_overtaken(max(came), now)
+        if not came:
+            # The wait goes on: who repeats itself must not keep a message alive.
+            return
+        self._vain = 0
+        self._window = min(_LARGEST_WINDOW, self._window + len(came))
+        self._repeat_overtaken(max(came), now)
         self._go_on()
 
     def _repeat_overtaken(self, furthest: int, now: float) -> None:

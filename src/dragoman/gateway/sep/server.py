@@ -24,7 +24,7 @@ from dragoman.gateway.sep.datagram import (
 from dragoman.gateway.sep.frames import Frame, MalformedFrames, Time, read_frames
 from dragoman.gateway.sep.keys import BadSeal, FirstKeys, ServerKey, accept
 from dragoman.gateway.sep.limits import SepLimits
-from dragoman.gateway.sep.message import Operation, Reply
+from dragoman.gateway.sep.message import Operation, Reply, pack_reply
 from dragoman.gateway.sep.replay import Openings
 from dragoman.gateway.sep.retry import Retry, pack_retry
 from dragoman.gateway.sep.session import Address, Session
@@ -182,8 +182,15 @@ class SepServer(asyncio.DatagramProtocol):
         session.heard(datagram, size, address)
         session.take(frames)
 
+    @property
+    def busy(self) -> bool:
+        return len(self._tasks) >= self.limits.requests
+
     def cookie_for(self, address: Address) -> bytes:
         return self._cookies.make(address[0])
+
+    def cookie_good(self, address: Address, cookie: bytes) -> bool:
+        return self._cookies.good(address[0], cookie)
 
     def send(self, data: bytes, address: Address) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -196,15 +203,18 @@ class SepServer(asyncio.DatagramProtocol):
         self.counts["unproven"] -= 1
 
     def handle(
-        self, operation: Operation, body: bytes, address: Address, done: Callable[[Reply], None]
+        self, operation: Operation, body: bytes, address: Address, done: Callable[[bytes], None]
     ) -> asyncio.Task[None]:
         async def work() -> None:
             try:
-                reply = await self._handler(operation, body, address)
+                message = pack_reply(await self._handler(operation, body, address))
             except Exception:
                 log.exception("a request by SEP failed")
-                reply = Reply(500)
-            done(reply)
+                message = pack_reply(Reply(500))
+            if len(message) > self.limits.message:
+                log.error("an answer by SEP was too large: %d bytes", len(message))
+                message = pack_reply(Reply(500))
+            done(message)
 
         self.counts["requests"] += 1
         task = asyncio.get_running_loop().create_task(work())
@@ -213,8 +223,11 @@ class SepServer(asyncio.DatagramProtocol):
         return task
 
     def _sweep(self) -> None:
-        """Forget sessions that were silent for long, and answers that nobody fetches."""
+        """Forget sessions that were silent for long, and messages that do not become whole."""
         loop = asyncio.get_running_loop()
         while self._sessions and next(iter(self._sessions.values())).silent > self.limits.idle:
             next(iter(self._sessions.values())).close()
+        if self.assembling:
+            for session in list(self._sessions.values()):
+                session.drop_stalled()
         self._sweeping = loop.call_later(_SWEEP, self._sweep)

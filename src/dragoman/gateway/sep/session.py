@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -35,13 +35,12 @@ from dragoman.gateway.sep.message import (
     PART_BYTES,
     Damaged,
     Operation,
-    Reply,
-    pack_reply,
+    parts_in,
     parts_of,
     read_request,
 )
 from dragoman.gateway.sep.packing import packed, room_beside
-from dragoman.gateway.sep.replay import NumberWindow
+from dragoman.gateway.sep.replay import Finished, NumberWindow
 from dragoman.gateway.sep.sending import Outgoing, RoundTrip
 
 Address = tuple[str, int]
@@ -49,8 +48,6 @@ Address = tuple[str, int]
 _LATE = 0.025
 """Seconds after which a request without an answer is acknowledged by itself."""
 _SHORT_HEAD = 1 + SESSION + 4
-_REMEMBERED = 1024
-"""Finished streams of a session that are known, so that late copies of their parts are not new requests."""
 
 
 class Home(Protocol):
@@ -60,12 +57,15 @@ class Home(Protocol):
     counts: Counter[str]
     assembling: int
 
+    @property
+    def busy(self) -> bool: ...
     def send(self, data: bytes, address: Address) -> None: ...
     def cookie_for(self, address: Address) -> bytes: ...
+    def cookie_good(self, address: Address, cookie: bytes) -> bool: ...
     def forget(self, session: Session) -> None: ...
     def proved(self) -> None: ...
     def handle(
-        self, operation: Operation, body: bytes, address: Address, done: Callable[[Reply], None]
+        self, operation: Operation, body: bytes, address: Address, done: Callable[[bytes], None]
     ) -> asyncio.Task[None]: ...
 
 
@@ -78,6 +78,12 @@ class _Stream:
         self.reply: Outgoing | None = None
         self.late: asyncio.TimerHandle | None = None
         self.until = float("inf")
+        self.begun = time.monotonic()
+
+    @property
+    def held(self) -> int:
+        """Bytes that count as not whole. A small part costs about as much as a full one."""
+        return 0 if self.assembly.is_whole() else self.assembly.parts * PART_BYTES
 
     def close(self) -> None:
         if self.reply is not None:
@@ -107,6 +113,8 @@ class Session:
         self._proven = proven
         self._sure = False
         """The client was heard to know the session's keys."""
+        self._moved = False
+        """The client was heard from another host, and has not shown yet that it can be reached there."""
         self._early, self._later = NumberWindow(), NumberWindow()
         self._early.take(opening.number)
         self._number = 0
@@ -114,7 +122,9 @@ class Session:
         self._sent = 0
         self._last = time.monotonic()
         self._streams: dict[int, _Stream] = {}
-        self._finished: deque[int] = deque(maxlen=_REMEMBERED)
+        self._finished = Finished()
+        self._refused: dict[int, int] = {}
+        """Why streams were refused that had begun: what comes of them still is not a new beginning."""
         self._round_trip = RoundTrip()
         self._cookie_due = True
         self._closed = False
@@ -138,20 +148,36 @@ class Session:
         """A datagram has come. A client that moves is followed, once it is known to have the keys."""
         self._last = time.monotonic()
         self._received += size
-        if datagram.type is Type.DATA:
-            self._sure = True
-            self._address = address
-            if not self._proven:
-                self._proven = True
-                self._home.proved()
+        if datagram.type is not Type.DATA:
+            return
+        self._sure = True
+        if not self._proven:
+            self._proven = True
+            self._home.proved()
+        if address != self._address and datagram.number == self._later.highest:
+            self._follow(address, size)
+        if self._moved:
+            self._cookie_due = True
+            self._send([])
+
+    def _follow(self, address: Address, size: int) -> None:
+        """To another port at once. Another host may be somebody who did not ask: first it gets a cookie."""
+        if address[0] != self._address[0]:
+            self._moved = True
+            self._received, self._sent = size, 0
+        self._address = address
 
     def take(self, frames: Sequence[Frame]) -> None:
         for frame in frames:
+            if self._closed:
+                return
             match frame:
                 case Part():
                     self._part(frame)
                 case Ack():
                     self._acknowledged(frame)
+                case Cookie(cookie):
+                    self._moved = self._moved and not self._home.cookie_good(self._address, cookie)
                 case Close():
                     self.close()
                 case _:
@@ -162,7 +188,7 @@ class Session:
             return
         self._closed = True
         for stream in self._streams.values():
-            self._home.assembling -= 0 if stream.assembly.is_whole() else stream.assembly.size
+            self._home.assembling -= stream.held
             stream.close()
         self._streams.clear()
         if not self._proven:
@@ -174,18 +200,22 @@ class Session:
         if stream is None:
             if part.stream in self._finished:
                 return
+            if reason := self._refused.get(part.stream):
+                self._send([Refuse(part.stream, reason)])
+                return
             stream = self._begin(part)
             if stream is None:
                 return
         if stream.assembly.is_whole():
-            if stream.reply is None:
-                self._send([stream.assembly.acknowledgement()])
+            self._send([stream.assembly.acknowledgement()])
             return
-        if stream.assembly.add(part):
-            self._home.assembling += len(part.data)
+        before = stream.held
+        stream.assembly.add(part)
+        self._home.assembling += stream.held - before
         if stream.assembly.is_whole():
-            self._home.assembling -= stream.assembly.size
             self._request(part.stream, stream)
+        elif self._home.assembling > self._home.limits.assembling:
+            self._refuse(part.stream, Refusal.TOO_MANY)
         elif stream.assembly.wants_acknowledgement():
             self._send([stream.assembly.acknowledgement()])
         elif stream.late is None:
@@ -193,20 +223,33 @@ class Session:
 
     def _begin(self, part: Part) -> _Stream | None:
         limits = self._home.limits
-        reason = 0
-        if part.of * PART_BYTES > limits.message + PART_BYTES:
-            reason = Refusal.TOO_LARGE
-        elif (
-            len(self._streams) >= limits.streams
-            or self._home.assembling + part.of * PART_BYTES > limits.assembling
-        ):
-            reason = Refusal.TOO_MANY
-        if reason:
-            self._home.counts["refused streams"] += 1
-            self._send([Refuse(part.stream, reason)])
+        if part.of > parts_in(limits.message):
+            self._refuse(part.stream, Refusal.TOO_LARGE)
+            return None
+        if len(self._streams) >= limits.streams or self._home.busy:
+            self._refuse(part.stream, Refusal.TOO_MANY)
             return None
         stream = self._streams[part.stream] = _Stream(Assembly(part.stream, part.of))
         return stream
+
+    def _refuse(self, number: int, reason: int) -> None:
+        """The client is told, and told again whenever it still sends parts of it."""
+        self._home.counts["refused streams"] += 1
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            self._home.assembling -= stream.held
+            stream.close()
+            self._refused[number] = reason
+            if len(self._refused) > self._home.limits.streams:
+                del self._refused[next(iter(self._refused))]
+        self._send([Refuse(number, reason)])
+
+    def drop_stalled(self) -> None:
+        """Messages that do not become whole do not stay for ever."""
+        oldest = time.monotonic() - self._home.limits.idle
+        for number, stream in list(self._streams.items()):
+            if stream.begun < oldest and not stream.assembly.is_whole():
+                self._refuse(number, Refusal.TOO_MANY)
 
     def _acknowledge_later(self, stream: _Stream) -> None:
         def late() -> None:
@@ -220,16 +263,15 @@ class Session:
         try:
             operation, body = read_request(stream.assembly.message())
         except Damaged:
-            self._finish(number)
-            self._send([Refuse(number, Refusal.DAMAGED)])
+            self._refuse(number, Refusal.DAMAGED)
             return
         if stream.late is None:
             self._acknowledge_later(stream)
         stream.task = self._home.handle(
-            operation, body, self._address, lambda reply: self._reply(number, stream, reply)
+            operation, body, self._address, lambda message: self._reply(number, stream, message)
         )
 
-    def _reply(self, number: int, stream: _Stream, reply: Reply) -> None:
+    def _reply(self, number: int, stream: _Stream, message: bytes) -> None:
         if self._closed:
             return
         if stream.late is not None:
@@ -237,12 +279,15 @@ class Session:
         stream.until = time.monotonic() + self._home.limits.patience
         stream.reply = Outgoing(
             number,
-            parts_of(pack_reply(reply)),
+            parts_of(message),
             self._send,
             self._round_trip,
             lambda _: self._in_vain(number, stream),
             probe=False,
         )
+        if number not in self._streams:
+            # Sending it was the last that this session had numbers for.
+            stream.reply.close()
 
     def _in_vain(self, number: int, stream: _Stream) -> None:
         if time.monotonic() > stream.until:
@@ -262,9 +307,11 @@ class Session:
         stream = self._streams.pop(number, None)
         if stream is not None:
             stream.close()
-            self._finished.append(number)
+            self._finished.add(number)
 
     def _send(self, frames: Sequence[Frame]) -> None:
+        if self._closed:
+            return
         head = _SHORT_HEAD if self._sure else _SHORT_HEAD + KEY
         if self._cookie_due:
             frames = [*frames, Cookie(self._home.cookie_for(self._address))]
@@ -273,7 +320,7 @@ class Session:
                 self.close()
                 return
             size = head + len(inside) + 16
-            if not self._proven and self._sent + size > self._received:
+            if (self._moved or not self._proven) and self._sent + size > self._received:
                 # It goes out when the client has proved where it is, or with the next try.
                 self._home.counts["held back"] += 1
                 return
