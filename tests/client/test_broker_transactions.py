@@ -67,7 +67,7 @@ async def test_a_kill_before_or_after_the_commit_leaves_each_receipt_once(
     kafka_server: Kafka, tmp_path: Path
 ) -> None:
     registry = f"sqlite://{tmp_path / 'registry.db'}"
-    url = f"{kafka_server.url}?session.timeout.ms=6000"
+    url = f"{kafka_server.url}?session.timeout.ms=3000&heartbeat.interval.ms=500"
     points = ("before the commit", "after the commit")
     async with Client(kafka_server.url, registry) as client:
         await asyncio.gather(*(crash(client, url, registry, point) for point in points))

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 
-from dragoman import Client, EndpointOptions, RetryOptions, To, endpoint, record
+from dragoman import (
+    DONE,
+    Client,
+    Delivery,
+    EndpointOptions,
+    Message,
+    Outcome,
+    Position,
+    RetryOptions,
+    To,
+    endpoint,
+    record,
+)
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.adapters.sqlite import SqliteDatabase
 from dragoman.client import headers
+from dragoman.client.delivery import Route
 from dragoman.client.options import ClientOptions
+from dragoman.client.transactional.brokered import in_transaction
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.client.transactional.tables import LEASES, create_tables
@@ -197,6 +211,35 @@ async def test_a_broker_without_transactions_is_refused(memory: MemoryBroker, re
     with pytest.raises(StartupError, match="The broker has no transactions"):
         async with Client(memory, registry, [wrong]):
             pass
+
+
+class Recording(MemoryBroker):
+    """A broker with transactions that only writes down what is in them."""
+
+    transacted: list[Message]
+
+    async def transact(self, messages: Sequence[Message], *_: object) -> Sequence[Position | None]:
+        self.transacted = list(messages)
+        return [None] * len(messages)
+
+
+async def test_a_large_object_is_part_of_the_transaction_with_all_its_parts(registry: Registry) -> None:
+    broker = Recording("memory://parts")
+    await broker.connect()
+    async with Client(broker, registry) as client:
+        receipts = await client.producer("receipts", Receipt)
+
+        async def handle(delivery: Delivery) -> Outcome:
+            await receipts.publish_in_parts(Receipt(1, 2), part_size=2)
+            return DONE
+
+        message = Message("transfers", b"", None, ())
+        await in_transaction(handle, broker)(Delivery(message, Route("", "", bytes, handle)))
+        assert payloads(broker, "receipts") == []
+    await broker.close()
+    sizes = [int(each.header(headers.SEQUENCE_SIZE) or 0) for each in broker.transacted]
+    assert sizes == [len(sizes)] * len(sizes)
+    assert len(sizes) > 1
 
 
 async def test_the_outbox_publishes_what_is_committed_and_nothing_else(
