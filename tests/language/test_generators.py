@@ -291,6 +291,16 @@ def test_generated_records_have_the_schema_of_their_data_type(
             assert not avro.incompatibilities(theirs, ours), name
 
 
+def test_code_for_a_transaction_says_so(generated: Path) -> None:
+    engine = (generated / "made_stock_exchange" / "matching_engine.py").read_text()
+    assert "@endpoint(PLACE_ORDER, transactional=True)" in engine
+    statistics = (generated / "made_loan_broker" / "loan_statistics.py").read_text()
+    assert (
+        "@endpoint(UNDELIVERABLE)\n    async def on_undeliverable(self, message: bytes) -> None:"
+        in statistics
+    )
+
+
 def test_generating_again_touches_nothing_that_was_written(tmp_path: Path) -> None:
     path = next(path for path in MODELS if path.stem == "streetlights")
     files = package(load_model(path), path.name)

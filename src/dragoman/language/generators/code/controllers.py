@@ -73,6 +73,13 @@ def letters(interaction: Interaction) -> bool:
     return interaction.channel.has("DEAD_LETTER") or interaction.channel.has("INVALID_MESSAGE")
 
 
+def _once(interaction: Interaction) -> bool:
+    """Whether the model wants a transaction around the handler."""
+    guarantee = interaction.channel.guarantee
+    exactly = guarantee is not None and guarantee.text == "EXACTLY_ONCE"
+    return exactly or interaction.endpoint.has("TRANSACTIONAL_CLIENT")
+
+
 def controller_module(model: Model, endpoint: str) -> str:
     """The controller of an endpoint: one method for each message that it receives."""
     known = all_definitions(model)
@@ -132,7 +139,7 @@ def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | 
         right = inline_value(condition.right)
         about.append(f"Only if {condition.left.value} {condition.operator} {right}.")
     lines = [
-        f"    @endpoint({name}{to})",
+        f"    @endpoint({name}{to}{', transactional=True' if _once(each) else ''})",
         f"    async def {_handler(each.message)}(self, message: {taken}) -> {returns}:",
         "        " + docstring("\n\n".join(about), 8),
     ]
