@@ -22,7 +22,7 @@ _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<info>[^\n`]+)\n(?P<body>.*?)^(?P=indent)```\s*$",
     re.MULTILINE | re.DOTALL,
 )
-_PORTS = re.compile(r"(?<!\d)(?:8080|8081|8082|8083|9092)(?!\d)")
+_PORTS = re.compile(r"(?<!\d)(?:80[89]\d|818\d|9092)(?!\d)")
 
 
 @dataclass(frozen=True)

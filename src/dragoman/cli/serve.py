@@ -86,6 +86,8 @@ def serve(
     with Server(registry) as running:
         hint(f"Registry on {running.url} with {redacted(store)}.")
         hint(f"Gateway on {scheme}://{settings.host}:{bound.getsockname()[1]}. Stop with Ctrl-C.")
+        if options.sep is not None:
+            hint(f"SEP on {settings.host}, UDP port {options.sep.port}.")
         if not options.gateway.policy.rules:
             hint("Nothing can be reached through the gateway yet: see 'dragoman gateway check --help'.")
         serve_gateway(options, bound)

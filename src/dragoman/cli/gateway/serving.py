@@ -61,7 +61,7 @@ def serve(
     ] = LogStyle.TEXT,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> None:
-    """Serve the gateway: drop-off point and collection point over HTTP."""
+    """Serve the gateway: drop-off point and collection point over HTTP and, with a key, over SEP."""
     from dragoman.gateway.configuration import options_from, secret_from
     from dragoman.gateway.http.app import HttpOptions
     from dragoman.gateway.http.server import SepOptions, ServerOptions, listen
@@ -102,6 +102,8 @@ def serve(
     place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
     count = len(gateway.policy.rules)
     hint(f"Gateway on {place} with {redacted(store)}; public destinations: {count}. Stop with Ctrl-C.")
+    if options.sep is not None:
+        hint(f"SEP on {host}, UDP port {options.sep.port}.")
     if not count:
         hint("Nothing can be reached from outside yet. Name destinations with --config or --public.")
     if workers > 1:
