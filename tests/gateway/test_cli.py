@@ -96,12 +96,14 @@ def test_a_gateway_runs_with_keys_and_survives_its_process(tmp_path: Path, drago
     key = json.loads(made.out)["key"]
     asked = request("service.shares", "select", client_id="backend", token=key)
     with serving(tmp_path, "--public", "service.shares") as url:
-        dropped = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON)
+        dropped = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON, timeout=60.0)
         assert dropped.status_code == 202
     with serving(tmp_path, "--public", "service.shares") as url:
-        again = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON)
+        again = httpx.post(f"{url}/drop-off", content=to_json(asked), headers=JSON, timeout=60.0)
         assert (again.status_code, again.content) == (202, dropped.content)
-        nothing = httpx.post(f"{url}/collection", content=to_json(collection(asked)), headers=JSON)
+        nothing = httpx.post(
+            f"{url}/collection", content=to_json(collection(asked)), headers=JSON, timeout=60.0
+        )
         assert nothing.status_code == 204
     secret = tmp_path / ".dragoman" / "gateway.key"
     assert secret.stat().st_mode & 0o777 == 0o600

@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
 
 def post(server: Server, path: str, envelope: Envelope | bytes, **headers: str) -> httpx.Response:
     body = envelope if isinstance(envelope, bytes) else to_json(envelope)
-    return httpx.post(server.url + path, content=body, headers={**JSON, **headers})
+    return httpx.post(server.url + path, content=body, headers={**JSON, **headers}, timeout=60.0)
 
 
 def in_gateway(server: Server, work):
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_told(
     server: Server, status: int, code: str, body: bytes, headers: dict[str, str]
 ) -> None:
     for path in ("/drop-off", "/collection"):
-        found = httpx.post(server.url + path, content=body, headers=headers)
+        found = httpx.post(server.url + path, content=body, headers=headers, timeout=60.0)
         assert (found.status_code, found.json()["error"]) == (status, code)
 
 
@@ -156,7 +156,7 @@ def test_a_body_in_pieces_is_bounded(server: Server) -> None:
         for _ in range(100):
             yield b" " * 1000
 
-    found = httpx.post(f"{server.url}/drop-off", content=large(), headers=JSON)
+    found = httpx.post(f"{server.url}/drop-off", content=large(), headers=JSON, timeout=60.0)
     assert found.status_code == 413
 
 
@@ -186,11 +186,11 @@ def test_a_head_without_end_is_cut_off(server: Server) -> None:
                 connection.sendall(b"a: " + b"x" * 1000 + b"\r\n")
         with contextlib.suppress(ConnectionResetError):
             assert b"202" not in connection.recv(100)
-    assert httpx.get(f"{server.url}/health").status_code == 200
+    assert httpx.get(f"{server.url}/health", timeout=60.0).status_code == 200
 
 
 def test_a_connection_serves_many_requests(server: Server) -> None:
-    with httpx.Client(base_url=server.url) as web:
+    with httpx.Client(base_url=server.url, timeout=60.0) as web:
         for _ in range(3):
             assert web.post("/drop-off", content=to_json(ask()), headers=JSON).status_code == 202
             assert web.get("/health").status_code == 200
@@ -215,10 +215,10 @@ def test_how_long_to_wait_is_a_number(server: Server, wait: str) -> None:
 
 
 def test_other_paths_and_methods_do_not_exist(server: Server) -> None:
-    assert httpx.get(f"{server.url}/").status_code == 404
-    assert httpx.post(f"{server.url}/drop-off/x").status_code == 404
-    assert httpx.get(f"{server.url}/drop-off").headers["allow"] == "POST, OPTIONS"
-    assert httpx.post(f"{server.url}/health").status_code == 405
+    assert httpx.get(f"{server.url}/", timeout=60.0).status_code == 404
+    assert httpx.post(f"{server.url}/drop-off/x", timeout=60.0).status_code == 404
+    assert httpx.get(f"{server.url}/drop-off", timeout=60.0).headers["allow"] == "POST, OPTIONS"
+    assert httpx.post(f"{server.url}/health", timeout=60.0).status_code == 405
 
 
 def test_pages_of_named_origins_may_call_and_others_not(server: Server) -> None:
@@ -252,10 +252,10 @@ def test_while_the_broker_is_away_the_client_is_told_when_to_come_again(server: 
 
 
 def test_health_readiness_and_metrics_are_served(server: Server) -> None:
-    assert httpx.get(f"{server.url}/health").json() == {"status": "OK"}
-    assert httpx.get(f"{server.url}/ready").status_code == 200
+    assert httpx.get(f"{server.url}/health", timeout=60.0).json() == {"status": "OK"}
+    assert httpx.get(f"{server.url}/ready", timeout=60.0).status_code == 200
     post(server, "/drop-off", ask("salary"))
-    text = httpx.get(f"{server.url}/metrics").text
+    text = httpx.get(f"{server.url}/metrics", timeout=60.0).text
     assert 'dragoman_gateway_events_total{event="refused",code="gateway.refused"}' in text
     assert 'dragoman_gateway_requests_total{path="/drop-off",status="403"}' in text
     assert "dragoman_gateway_waiting_collections 0" in text
@@ -283,7 +283,9 @@ def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
     given = ServerOptions(gateway=options(), port=0, certificate=str(certificate), key=str(key))
     with Server(given) as server:
         trusted = ssl.create_default_context(cafile=str(certificate))
-        dropped = httpx.post(f"{server.url}/drop-off", content=to_json(ask()), headers=JSON, verify=trusted)
+        dropped = httpx.post(
+            f"{server.url}/drop-off", content=to_json(ask()), headers=JSON, verify=trusted, timeout=60.0
+        )
         assert server.url.startswith("https://")
         assert dropped.status_code == 202
 
@@ -310,6 +312,6 @@ def test_a_gateway_whose_store_cannot_be_used_does_not_start() -> None:
 
 
 def test_the_openapi_document_is_served(server: Server) -> None:
-    found = httpx.get(f"{server.url}/openapi.json").json()
+    found = httpx.get(f"{server.url}/openapi.json", timeout=60.0).json()
     assert set(found["paths"]) == {"/drop-off", "/collection", "/health", "/ready", "/metrics"}
     assert json.dumps(found)

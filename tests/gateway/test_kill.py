@@ -53,7 +53,7 @@ async def test_a_killed_gateway_loses_nothing_that_it_accepted(tmp_path: Path) -
     asked = [request("service.shares", "insert", client_id="c", security="1") for _ in range(60)]
     accepted: list[Envelope] = []
     with gateway(tmp_path) as (url, process):
-        async with httpx.AsyncClient(base_url=url) as web:
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as web:
 
             async def drop(envelope: Envelope) -> None:
                 if await dropped(web, envelope):
@@ -73,7 +73,7 @@ async def test_a_killed_gateway_loses_nothing_that_it_accepted(tmp_path: Path) -
 
     places = (f"embedded://{tmp_path}/.dragoman", f"sqlite://{tmp_path}/.dragoman/registry.db")
     with gateway(tmp_path) as (url, _):
-        async with httpx.AsyncClient(base_url=url) as web, Client(*places, [Shares]):
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as web, Client(*places, [Shares]):
             for each in accepted:
                 assert await collected(web, each) == each.client.request_id
 

@@ -49,7 +49,7 @@ async def test_movements_are_computed_from_two_prices(stock_market) -> None:
 
     async with (
         stock_market.running(slowness=0.0) as places,
-        httpx.AsyncClient(base_url=places.gateway) as web,
+        httpx.AsyncClient(base_url=places.gateway, timeout=60.0) as web,
     ):
         found = from_data((await asked(web, "ACME")).data, Movement)
         assert found.change == found.last.close - found.first.close
@@ -98,7 +98,7 @@ def test_the_example_starts_as_its_page_says() -> None:
         assert process.stdout is not None
         line = process.stdout.readline()
         page = line.split()[1].rstrip(";")
-        assert "How did these shares move?" in httpx.get(page).text
+        assert "How did these shares move?" in httpx.get(page, timeout=60.0).text
     finally:
         process.terminate()
         process.communicate(timeout=60)
