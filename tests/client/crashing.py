@@ -1,9 +1,9 @@
 """A program that handles orders and, if told so, dies without warning at one point of its work.
 
-    python crashing.py FOLDER POINT URL PREFIX
+    python crashing.py FOLDER POINT URL PREFIX...
 
-The channels are PREFIX.orders and so on, on the broker of the URL. It leaves a line in FOLDER/effects for
-each order it handles, and ends when nothing is left to do.
+The channels are PREFIX.orders and so on, on the broker of the URL. It leaves a line in FOLDER/PREFIX.effects
+for each order it handles, and ends when nothing is left to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dragoman.core.errors import BrokerError
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message, Position
 
-FOLDER, POINT, URL, PREFIX = Path(sys.argv[1]), *sys.argv[2:5]
+FOLDER, POINT, URL, PREFIXES = Path(sys.argv[1]), *sys.argv[2:4], sys.argv[4:]
 POISON = 7
 
 
@@ -46,7 +46,7 @@ def fatal(broker: Any) -> Broker:
     publish, subscribe = broker.publish, broker.subscribe
 
     async def fatal_publish(messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
-        channel = messages[0].channel.removeprefix(f"{PREFIX}.")
+        _, _, channel = messages[0].channel.partition(".")
         reached(f"before {channel}")
         positions: Sequence[Position | None] = await publish(messages, delay)
         reached(f"after {channel}")
@@ -69,25 +69,28 @@ def fatal(broker: Any) -> Broker:
     return made
 
 
-@endpoint(
-    f"{PREFIX}.orders",
-    group=PREFIX,
-    reply_to=f"{PREFIX}.receipts",
-    options=EndpointOptions(retry=RetryOptions(attempts=1)),
-)
-async def on_order(order: Order) -> Receipt:
-    reached("before handling")
-    if order.number == POISON:
-        raise ValueError("This one never works.")
-    with (FOLDER / "effects").open("a") as effects:
-        effects.write(f"{order.number}\n")
-    reached("after handling")
-    return Receipt(order.number)
+def handler(prefix: str) -> object:
+    @endpoint(
+        f"{prefix}.orders",
+        group=prefix,
+        reply_to=f"{prefix}.receipts",
+        options=EndpointOptions(retry=RetryOptions(attempts=1)),
+    )
+    async def on_order(order: Order) -> Receipt:
+        reached("before handling")
+        if order.number == POISON:
+            raise ValueError("This one never works.")
+        with (FOLDER / f"{prefix}.effects").open("a") as effects:
+            effects.write(f"{order.number}\n")
+        reached("after handling")
+        return Receipt(order.number)
+
+    return on_order
 
 
-async def behind(broker: Broker) -> bool:
+async def behind(broker: Broker, prefix: str) -> bool:
     try:
-        return any(lag.behind for lag in await broker.lag(f"{PREFIX}.orders", PREFIX))
+        return any(lag.behind for lag in await broker.lag(f"{prefix}.orders", prefix))
     except BrokerError:
         return True  # A server that has just started may not know yet.
 
@@ -95,9 +98,10 @@ async def behind(broker: Broker) -> bool:
 async def main() -> None:
     broker = fatal(load(BROKERS, scheme_of(URL))(URL))
     await broker.connect()
-    async with Client(broker, f"sqlite://{FOLDER / 'registry.db'}", [on_order]):
-        while await behind(broker):
-            await asyncio.sleep(0.02)
+    async with Client(broker, f"sqlite://{FOLDER / 'registry.db'}", map(handler, PREFIXES)):
+        for prefix in PREFIXES:
+            while await behind(broker, prefix):
+                await asyncio.sleep(0.02)
     await broker.close()
 
 

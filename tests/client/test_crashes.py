@@ -6,6 +6,7 @@ import asyncio
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -42,8 +43,8 @@ class Order:
     number: int
 
 
-async def run(folder: Path, point: str, url: str, prefix: str) -> int:
-    command = [sys.executable, str(PROGRAM), str(folder), point, url, prefix]
+async def run(folder: Path, point: str, url: str, *prefixes: str) -> int:
+    command = [sys.executable, str(PROGRAM), str(folder), point, url, *prefixes]
     done = await asyncio.to_thread(subprocess.run, command, timeout=180, check=False)
     return done.returncode
 
@@ -57,51 +58,47 @@ async def numbers(client: Client, channel: str) -> list[int]:
     return found
 
 
-async def check(folder: Path, point: str, url: str) -> None:
-    """Orders are sent, a process dies at this point, the next one finishes."""
-    prefix = f"crash-{uuid4().hex[:8]}"
-    folder.mkdir(exist_ok=True)
+async def check(folder: Path, url: str, points: Sequence[str]) -> None:
+    """Orders are sent, a process dies at each point, another one finishes what they have left."""
     registry = f"sqlite://{folder / 'registry.db'}"
+    prefixes = {point: f"crash-{uuid4().hex[:8]}" for point in points}
     async with Client(url, registry) as client:
-        orders = [Order(number) for number in range(COUNT)]
-        await client.publish_many(f"{prefix}.orders", orders, key=lambda order: order.number)
-    assert await run(folder, point, url, prefix) == -signal.SIGKILL
-    assert await run(folder, "none", url, prefix) == 0
-    good = set(range(COUNT)) - {POISON}
-    effects = [int(line) for line in (folder / "effects").read_text().split()]
-    async with Client(url, registry) as client:
-        receipts = await numbers(client, f"{prefix}.receipts")
-        dead = await numbers(client, f"{prefix}.orders.dead")
-    assert set(effects) == good
-    assert set(receipts) == good
-    assert set(dead) == {POISON}
-
-
-async def check_all(folder: Path, url: str) -> None:
-    """Some at once: most of the time is spent until the server misses the dead."""
+        for prefix in prefixes.values():
+            orders = [Order(number) for number in range(COUNT)]
+            await client.publish_many(f"{prefix}.orders", orders, key=lambda order: order.number)
     turns = asyncio.Semaphore(AT_ONCE)
-    async with Client(url, "memory://"):
-        pass  # What a server needs for the first client of all is there for the others.
 
-    async def in_turn(point: str) -> None:
+    async def killed(point: str) -> int:
         async with turns:
-            await check(folder / point.replace(" ", "-"), point, url)
+            return await run(folder, point, url, prefixes[point])
 
-    async with asyncio.TaskGroup() as group:
-        for point in FOR_SERVERS:
-            group.create_task(in_turn(point))
+    codes = await asyncio.gather(*map(killed, points))
+    assert codes == [-signal.SIGKILL] * len(points)
+    assert await run(folder, "none", url, *prefixes.values()) == 0
+    async with Client(url, registry) as client:
+        for prefix in prefixes.values():
+            await check_one(client, folder, prefix)
+
+
+async def check_one(client: Client, folder: Path, prefix: str) -> None:
+    good = set(range(COUNT)) - {POISON}
+    effects = [int(line) for line in (folder / f"{prefix}.effects").read_text().split()]
+    assert set(effects) == good
+    assert set(await numbers(client, f"{prefix}.receipts")) == good
+    assert set(await numbers(client, f"{prefix}.orders.dead")) == {POISON}
 
 
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_kill_at_any_point_loses_nothing(tmp_path: Path, point: str) -> None:
-    await check(tmp_path, point, f"embedded://{tmp_path / 'broker'}")
+    await check(tmp_path, f"embedded://{tmp_path / 'broker'}", [point])
 
 
 async def test_a_kill_at_any_point_loses_nothing_on_kafka(tmp_path: Path, kafka_server: Kafka) -> None:
-    await check_all(tmp_path, f"{kafka_server.url}?session.timeout.ms=3000&heartbeat.interval.ms=500")
+    url = f"{kafka_server.url}?session.timeout.ms=3000&heartbeat.interval.ms=500"
+    await check(tmp_path, url, FOR_SERVERS)
 
 
 async def test_a_kill_at_any_point_loses_nothing_on_rabbitmq(
     tmp_path: Path, rabbitmq_server: Rabbitmq
 ) -> None:
-    await check_all(tmp_path, f"{rabbitmq_server.url}?heartbeat=2&handover=2")
+    await check(tmp_path, f"{rabbitmq_server.url}?heartbeat=2&handover=2", FOR_SERVERS)
