@@ -93,7 +93,7 @@ class Conductor:
 
     def _conduct(self, started: float) -> None:
         report, marks = self.report, [self.report.wanted // 4, self.report.wanted // 2]
-        kill_at = started + self._plan.kill_every
+        kill_at = started
         while report.lost and time.monotonic() < started + self._plan.patience:
             self._tend()
             self._read()
@@ -127,9 +127,7 @@ class Conductor:
 
     def _may_kill(self) -> bool:
         most = self._plan.most_kills
-        return (most is None or self.report.kills < most) and any(
-            confirmed(job.journal) < job.count for job in self._jobs if job.kind == "producer"
-        )
+        return most is None or self.report.kills < most
 
     def _kill_one(self) -> None:
         """One that has done something since it was started.
