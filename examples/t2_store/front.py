@@ -9,8 +9,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 
-from dragoman import Client
-from dragoman.client.saga import orchestrate
+from dragoman import Client, orchestrate
 from dragoman.core.errors import NotFound
 
 from .records import Purchase

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman import endpoint
-from dragoman.core.database import Transaction
+from dragoman import Transaction, endpoint
 
 from .chaos import strike
 from .records import InventoryCommand, InventoryReply, InventoryVerb, OutOfStock

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import random
 
-from dragoman import endpoint
-from dragoman.core.database import Transaction
+from dragoman import Transaction, endpoint
 
 from .chaos import strike
 from .records import PaymentCommand, PaymentRefused, PaymentReply

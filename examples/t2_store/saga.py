@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dragoman import RetryOptions
-from dragoman.client.saga import Saga, Step
+from dragoman import RetryOptions, Saga, Step
 
 from .records import InventoryCommand, InventoryVerb, OrderCommand, OrderVerb, PaymentCommand, Purchase
 
