@@ -377,3 +377,47 @@ async def _closing(topology: Topology, request):
     await topology.close()
     async for change in changes:
         yield change
+
+
+async def test_who_waits_is_told_when_the_topology_closes() -> None:
+    topology = Topology([], registry=allowed())
+    async with topology:
+        request, offer = topology.request("prices"), topology.offer("prices", Inbox())
+        waiting = [
+            asyncio.create_task(each)
+            for each in (
+                request.wait(),
+                request.wait_for_subscribers(),
+                offer.wait(),
+                offer.wait_for_publishers(),
+            )
+        ]
+        await asyncio.sleep(0)
+    for each in waiting:
+        with pytest.raises(PublisherUnavailable, match="closed"):
+            await asyncio.wait_for(each, 30)
+    assert not request.available
+    with pytest.raises(ConfigurationError, match="closed"):
+        topology.request("prices")
+
+
+async def test_a_publisher_that_did_not_come_in_time_is_not_waited_for_any_more() -> None:
+    async with Topology([], registry=allowed()) as topology:
+        with pytest.raises(PublisherUnavailable, match="There is no admin"):
+            await topology.publisher("prices", timeout=0.01)
+        assert slot_of(topology).users == []
+
+
+async def test_a_discovery_that_cannot_start_is_not_kept(tmp_path: Path) -> None:
+    async with Topology([], registry=allowed()) as topology:
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            await topology.add_discovery(f"file://{tmp_path}/nosuch.json")
+        assert topology.discoveries == ()
+        with pytest.raises(ConfigurationError, match="not in use"):
+            await topology.remove_discovery(Recording([]))
+
+
+@pytest.mark.parametrize("argument", ["admins", "discoveries"])
+def test_one_url_where_several_are_wanted_is_refused(argument: str) -> None:
+    with pytest.raises(ConfigurationError, match="Give a list"):
+        Topology(**{argument: "etcd://localhost:2379"}, registry=allowed())

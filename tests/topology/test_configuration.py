@@ -143,3 +143,20 @@ async def test_defaults_that_change_replace_the_transport_without_a_break() -> N
         await until(lambda: changes == ["appeared", "replaced"])
         assert topology.own_endpoints()[0].serializer == "json"
         assert request.available
+
+
+def test_defaults_of_an_admin_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Did you mean 'kafka'"):
+        configuration().set_defaults("kafak", {"serializer": "json"})
+
+
+@pytest.mark.parametrize("place", ["./pubsub", "no-such-package", Path("/no/such/folder")])
+def test_a_place_that_is_not_there_is_refused(place: str | Path) -> None:
+    with pytest.raises(ConfigurationError, match="There is no"):
+        Configuration([place], frozenset)
+
+
+def test_a_file_that_is_not_text_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "prices.pub").write_bytes(b"qos = \xff")
+    with pytest.raises(ConfigurationError, match=r"prices\.pub"):
+        settings(configuration(tmp_path))

@@ -415,3 +415,31 @@ async def test_what_is_not_a_record_is_refused_with_advice() -> None:
             await publisher.send({"symbol": "a"})
         with pytest.raises(ConfigurationError, match="receive"):
             topology.offer("prices", "not a subscriber")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("serializer", SERIALIZERS)
+async def test_a_subscriber_hears_every_serializer_before_it_knows_the_publisher(serializer: str) -> None:
+    """No discovery connects the two programs."""
+    url, inbox = memory_url(), Inbox()
+    async with (
+        Topology([url], registry=allowed()) as receiving,
+        Topology([url], registry=allowed()) as sending,
+    ):
+        await receiving.offer("prices", inbox).wait(30)
+        publisher = await sending.publisher("prices", properties={"serializer": serializer})
+        await publisher.send(Price("a", 1.0))
+        await inbox.has(1)
+
+
+async def test_a_subscriber_that_names_its_serializer_hears_others_when_they_are_announced() -> None:
+    broker = MemoryBroker(memory_url())
+    await broker.connect()
+    inbox = Inbox()
+    admin = BrokerAdmin(broker, frozenset(SERIALIZERS))
+    async with Topology([admin], registry=allowed()) as topology:
+        await topology.offer("prices", inbox, properties={"serializer": "json"}).wait(30)
+        assert [name for name in await broker.channels() if name.startswith("prices.")] == ["prices.json"]
+        publisher = await topology.publisher("prices", properties={"serializer": "cbor"})
+        await linked(topology)
+        await publisher.send(Price("a", 1.0))
+        await inbox.has(1)

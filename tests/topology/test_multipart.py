@@ -165,3 +165,12 @@ async def test_a_publisher_without_a_transport_says_what_to_do() -> None:
         assert request.publisher is None
         with pytest.raises(PublisherUnavailable, match=re.escape("There is no admin.")):
             await request.wait(0.2)
+
+
+@pytest.mark.parametrize("flags", [0, 8, -1, None, "FIRST", 1.0])
+async def test_what_is_no_combination_of_flags_is_refused(
+    pair: tuple[Publisher, Inbox], flags: object
+) -> None:
+    with pytest.raises(MultipartError) as refused:
+        await pair[0].send_multipart(Price("a", 1.0), flags)
+    assert refused.value.code == "topology.multipart.flags"

@@ -125,3 +125,16 @@ def test_silence_means_nothing_while_etcd_is_away() -> None:
     assert hidden == []
     vitality.check(started + 111)
     assert hidden == ["f-0"]
+
+
+def test_a_key_file_that_cannot_be_read_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "binary.key").write_bytes(b"\xff\xfe")
+    for name in ("nosuch.key", "binary.key"):
+        with pytest.raises(ConfigurationError, match=name):
+            Signer.read("host-a", tmp_path / name)
+
+
+@pytest.mark.parametrize("key", [5, None, "short", ["list"]])
+def test_a_public_key_that_is_none_is_refused_by_its_owner(key: object) -> None:
+    with pytest.raises(ConfigurationError, match="host-a"):
+        Trust({"host-a": key})

@@ -79,3 +79,23 @@ async def test_a_discovery_can_be_added_and_removed_while_running(tmp_path: Path
         assert len(topology.endpoints) == 1
         await topology.remove_discovery(second)
         assert len(topology.endpoints) == 0
+
+
+async def test_entries_of_several_topics_may_share_a_number(tmp_path: Path) -> None:
+    file = tmp_path / "endpoints.json"
+    other = PUBLISHER | {"pubsub.topic": "news"}
+    write(file, [PUBLISHER, other])
+    async with Topology([], [f"file://{file}?poll=0.01"], registry=allowed()) as topology:
+        assert sorted(each.topic.name for each in topology.endpoints) == ["news", "prices"]
+        write(file, [PUBLISHER])
+        await until(lambda: [each.topic.name for each in topology.endpoints] == ["prices"])
+        write(file, [])
+        await until(lambda: list(topology.endpoints) == [])
+
+
+async def test_the_same_entry_twice_is_refused_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "endpoints.json"
+    write(file, [PUBLISHER, PUBLISHER])
+    with pytest.raises(ConfigurationError, match="entry 2"):
+        async with Topology([], [f"file://{file}"], registry=allowed()):
+            pass

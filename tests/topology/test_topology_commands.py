@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import stat
@@ -16,6 +17,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dragoman.cli import application
+from dragoman.cli.topology import listing
 from dragoman.core.errors import ConfigurationError, DiscoveryUnavailable
 from dragoman.topology import Signer
 from tests.services.etcd import Etcd
@@ -163,3 +165,27 @@ def test_announce_watch_and_list_work_together_over_etcd(
     finally:
         watching.kill()
         watching.wait()
+
+
+def test_nothing_is_announced_by_a_file(file: Path) -> None:
+    result = run("announce", "prices", "--admin", "kafka", "--discovery", f"file://{file}")
+    assert isinstance(result.exception, ConfigurationError)
+    assert "Write the entry into the file" in str(result.exception)
+
+
+class Silent:
+    """A discovery that never knows anything."""
+
+    url = "etcd://nowhere"
+    trouble = "Nobody is there."
+
+    async def synced(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_watch_tells_of_a_discovery_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(listing, "SILENCE", 0.01)
+    await listing._tell_of_silence(Silent())
+    assert "etcd://nowhere has not answered yet. Nobody is there." in capsys.readouterr().err

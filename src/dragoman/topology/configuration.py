@@ -6,12 +6,13 @@ over the library's.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources.abc import Traversable
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.topology.files import Place, beside_the_program, folders, lines_for
-from dragoman.topology.settings import LIBRARY, SCOPE, TOPIC, Setting, Settings, checked
+from dragoman.topology.settings import LIBRARY, LIBRARY_ORIGIN, SCOPE, TOPIC, Setting, Settings, checked
 from dragoman.topology.topic import Role, Topic
 
 REQUEST = "request"
@@ -21,15 +22,23 @@ class Configuration:
     """Files and defaults. ``owners`` tells the types of all admins there are."""
 
     def __init__(self, places: Sequence[Place] | None, owners: Callable[[], frozenset[str]]) -> None:
-        self._places = folders(beside_the_program() if places is None else places)
+        self._places = beside_the_program() if places is None else folders(places)
         self._owners = owners
         self._defaults: dict[str, dict[str, str]] = {}
 
     def set_defaults(self, admin: str, values: Mapping[str, str]) -> None:
         """Names begin with ``pub:`` or ``sub:``; without it a value is for both. All are checked first."""
+        known = self._owners()
+        if admin not in known:
+            close = difflib.get_close_matches(admin, known, 1)
+            raise ConfigurationError(
+                f"There is no admin {admin!r}.",
+                code="topology.admin",
+                next=f"Did you mean {close[0]!r}?" if close else f"There can be: {', '.join(sorted(known))}.",
+            )
         for name, value in values.items():
             bare = name.removeprefix("pub:").removeprefix("sub:")
-            checked(bare, value, f"defaults of {admin}", self._owners() | {admin})
+            checked(bare, value, f"defaults of {admin}", known)
         self._defaults[admin] = dict(values)
 
     def defaults(self, admin: str) -> Mapping[str, str]:
@@ -67,7 +76,7 @@ class Configuration:
 
     def resolve(self, said: Mapping[str, Setting], role: Role, admin: str) -> Settings:
         """What counts: what was said, and defaults for the rest."""
-        found = {name: Setting(value, "library", explicit=False) for name, value in LIBRARY.items()}
+        found = {name: Setting(value, LIBRARY_ORIGIN, explicit=False) for name, value in LIBRARY.items()}
         defaults = self._defaults.get(admin, {})
         for prefix in ("", f"{role.short}:"):
             for name, value in defaults.items():

@@ -55,13 +55,13 @@ class Merged:
     def __init__(self, changed: Callable[[Topic, Role], None]) -> None:
         self._changed = changed
         self._by_topic: dict[tuple[Topic, Role], dict[str, Endpoint]] = {}
-        self._known_by: dict[str, set[object]] = {}
+        self._known_by: dict[tuple[Topic, Role, str], set[object]] = {}
 
     def watcher(self, source: object) -> Source:
         return Source(self, source)
 
     def add(self, source: object, endpoint: Endpoint) -> None:
-        self._known_by.setdefault(endpoint.id, set()).add(source)
+        self._known_by.setdefault(_place(endpoint), set()).add(source)
         place = self._by_topic.setdefault((endpoint.topic, endpoint.role), {})
         if place.get(endpoint.id) != endpoint:
             place[endpoint.id] = endpoint
@@ -69,13 +69,13 @@ class Merged:
 
     def remove(self, source: object, endpoint: Endpoint) -> None:
         """Gone once no discovery knows it."""
-        known = self._known_by.get(endpoint.id)
+        known = self._known_by.get(_place(endpoint))
         if known is None:
             return
         known.discard(source)
         if known:
             return
-        del self._known_by[endpoint.id]
+        del self._known_by[_place(endpoint)]
         place = self._by_topic.get((endpoint.topic, endpoint.role), {})
         if place.pop(endpoint.id, None) is not None:
             if not place:
@@ -85,7 +85,7 @@ class Merged:
     def forget(self, source: object) -> None:
         """A discovery is taken away, and what only it knew goes with it."""
         for endpoint in list(self):
-            if source in self._known_by.get(endpoint.id, ()):
+            if source in self._known_by.get(_place(endpoint), ()):
                 self.remove(source, endpoint)
 
     def of(self, topic: Topic, role: Role) -> dict[str, Endpoint]:
@@ -97,6 +97,11 @@ class Merged:
 
     def __len__(self) -> int:
         return len(self._known_by)
+
+
+def _place(endpoint: Endpoint) -> tuple[Topic, Role, str]:
+    """Entries that people write may have one id for several topics."""
+    return endpoint.topic, endpoint.role, endpoint.id
 
 
 class Source:

@@ -20,25 +20,35 @@ Line = tuple[str, str, str]
 """Name, value, and where it stands."""
 
 
-def beside_the_program() -> tuple[Path, ...]:
-    """The folder of the program that runs, and the one it was started in."""
+def beside_the_program() -> list[Traversable]:
+    """The folder of the program that runs, and the one it was started in. They need not exist."""
     program = Path(sys.argv[0] or ".").absolute().parent
-    return tuple(dict.fromkeys((program / FOLDER, Path.cwd() / FOLDER)))
+    return list(dict.fromkeys((program / FOLDER, Path.cwd() / FOLDER)))
 
 
 def folders(places: Iterable[Place]) -> list[Traversable]:
     """A path is a folder of property files; a name is a package that has a folder ``pubsub``."""
-    return [each if isinstance(each, Path) else _in_package(each) for each in places]
+    return [_folder(each) if isinstance(each, Path) else _in_package(each) for each in places]
+
+
+def _folder(path: Path) -> Path:
+    if not path.is_dir():
+        raise ConfigurationError(
+            f"There is no folder {path}.",
+            code="topology.folder",
+            next="Name the folder that holds the files.",
+        )
+    return path
 
 
 def _in_package(package: str) -> Traversable:
     try:
         return resources(package) / FOLDER
-    except ModuleNotFoundError as error:
+    except (ImportError, TypeError, ValueError) as error:
         raise ConfigurationError(
             f"There is no package {package!r}.",
             code="topology.package",
-            next="Name the package that holds the folder 'pubsub'.",
+            next="Name the package that holds the folder 'pubsub'; a folder itself is given as a Path.",
         ) from error
 
 
@@ -50,8 +60,20 @@ def lines_for(topic: Topic, role: Role, admin: str, where: Iterable[Traversable]
             found = next((each for each in where if (each / f"{name}.{extension}").is_file()), None)
             if found is not None:
                 file = found / f"{name}.{extension}"
-                yield from parse(file.read_text(encoding="utf-8"), str(file))
+                yield from parse(_text(file), str(file))
                 break
+
+
+def _text(file: Traversable) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(
+            f"The properties cannot be read: {error}",
+            code="topology.file",
+            next="It is a text file in UTF-8.",
+            file=str(file),
+        ) from error
 
 
 def parse(text: str, name: str) -> Iterator[Line]:

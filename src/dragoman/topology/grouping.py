@@ -60,9 +60,9 @@ class Groups:
 
         A group that took too long is given up here.
         """
-        if not 0 < flags <= _ALL:
+        if not isinstance(flags, int) or not 0 < flags <= _ALL:
             raise self._error(
-                f"{flags} is no combination of FIRST, PART and LAST.", "flags", "Use the values of Flag."
+                f"{flags!r} is no combination of FIRST, PART and LAST.", "flags", "Use the values of Flag."
             )
         group = self._current
         if group is not None and self._now() - group.opened > self.limits.timeout:

@@ -8,12 +8,13 @@ import logging
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from dragoman.client.connecting import open_registry
 from dragoman.core.clock import Clock, SystemClock
 from dragoman.core.defaults import default_broker
 from dragoman.core.errors import ConfigurationError, DragomanError, TopologyConflict
+from dragoman.core.loading import redacted
 from dragoman.core.registry import Registry
 from dragoman.topology.admin import Admin
 from dragoman.topology.configuration import Configuration
@@ -39,6 +40,9 @@ from dragoman.topology.wiring import Wiring
 log = logging.getLogger("dragoman.topology")
 
 REMOVAL_DELAY = 10.0
+
+
+T = TypeVar("T")
 
 
 class Topology:
@@ -72,8 +76,8 @@ class Topology:
         url = registry if isinstance(registry, str) else ""
         codecs = Codecs(self._registry, standard() if serializers is None else serializers, url)
         self._shared = Surroundings(codecs, list(interceptors), self._clock)
-        self._given_admins = [default_broker()] if admins is None else list(admins)
-        self._given_discoveries = list(discoveries)
+        self._given_admins = [default_broker()] if admins is None else _several("admins", admins)
+        self._given_discoveries = _several("discoveries", discoveries)
         self.configuration = Configuration(configuration, self._owners)
         self._wiring = Wiring(
             self.framework, self._shared, self.metrics, Timers(self._clock), self.configuration
@@ -109,9 +113,7 @@ class Topology:
         Raises ``ConfigurationError``, and ``TopologyConflict`` if the topic is in use with other properties.
         """
         slot = self._slot(topic_of(topic, scope), Role.PUBLISHER, properties or {}, package)
-        request = Request(
-            slot.topic, self._release, lambda: len(self._wiring.known(slot.topic, Role.SUBSCRIBER))
-        )
+        request = Request(slot.topic, self._release, lambda: self._wiring.meetings.peers(slot))
         self._join(slot, request)
         return request
 
@@ -124,7 +126,12 @@ class Topology:
         timeout: float | None = 30.0,
     ) -> Publisher:
         """A publisher for as long as the topology lives, once there is a transport for it."""
-        return await self.request(topic, scope=scope, properties=properties).wait(timeout)
+        request = self.request(topic, scope=scope, properties=properties)
+        try:
+            return await request.wait(timeout)
+        except BaseException:
+            request.close()
+            raise
 
     def offer(
         self,
@@ -169,7 +176,12 @@ class Topology:
                 next="Remove it first; one admin of a type is enough.",
             )
         self._wiring.admins.append(made)
-        await made.start(self._wiring.reconcile_all)
+        try:
+            await made.start(self._wiring.reconcile_all)
+        except BaseException:
+            self._wiring.admins.remove(made)
+            await made.close()
+            raise
         self._wiring.reconcile_all()
         return made
 
@@ -180,7 +192,7 @@ class Topology:
             raise ConfigurationError(
                 f"There is no admin {type!r}.",
                 code="topology.admin",
-                next=f"There are: {self._admin_types()}.",
+                next=f"There are: {', '.join(sorted(self._admin_types())) or 'none'}.",
             )
         self._wiring.admins.remove(admin)
         await asyncio.gather(*(self._wiring.reconcile(slot) for slot in list(self._wiring.slots.values())))
@@ -189,13 +201,23 @@ class Topology:
     async def add_discovery(self, discovery: str | Discovery) -> Discovery:
         made = open_discovery(discovery, self._signer) if isinstance(discovery, str) else discovery
         self._wiring.discoveries.append(made)
-        await made.start(self.framework, self.endpoints.watcher(made))
+        try:
+            await made.start(self.framework, self.endpoints.watcher(made))
+        except BaseException:
+            await self.remove_discovery(made)
+            raise
         for slot in self._wiring.slots.values():
             if slot.handler is not None:
                 made.announce(slot.handler.endpoint)
         return made
 
     async def remove_discovery(self, discovery: Discovery) -> None:
+        if discovery not in self._wiring.discoveries:
+            raise ConfigurationError(
+                "This discovery is not in use here.",
+                code="topology.discovery",
+                next="Pass what add_discovery returned, or one of topology.discoveries.",
+            )
         self._wiring.discoveries.remove(discovery)
         await discovery.close()
         self.endpoints.forget(discovery)
@@ -255,6 +277,10 @@ class Topology:
 
     def _slot(self, topic: Topic, role: Role, given: Mapping[str, str], package: str | None) -> Slot:
         """The topic's slot, made if need be; refused if it is in use with other properties."""
+        if self._closed:
+            raise ConfigurationError(
+                "The topology is closed.", code="topology.closed", next="Make a new one.", topic=topic.key
+            )
         said = self.configuration.said(topic, role, given, package)
         slot = self._wiring.slots.get((topic, role))
         if slot is None or (not slot.users and slot.said != said):
@@ -301,3 +327,13 @@ class Topology:
     def _owners(self) -> frozenset[str]:
         """Whose own properties may be given: admins may still come."""
         return self._admin_types() | POSSIBLE_ADMINS
+
+
+def _several(name: str, given: Iterable[T]) -> list[T]:
+    if isinstance(given, str):
+        raise ConfigurationError(
+            f"{name} is a single text.",
+            code="topology.arguments",
+            next=f"Give a list: {name}=[{redacted(given)!r}]",
+        )
+    return list(given)

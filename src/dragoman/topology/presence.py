@@ -50,7 +50,8 @@ class Presence:
         self._admin: str | None = None
         self.why = "No admin has taken it yet."
         """Why it is not there, while it is not."""
-        self._there = asyncio.Event()
+        self._available = False
+        self._changed = asyncio.Event()
         self._queues: list[asyncio.Queue[Availability | None]] = []
         self._listeners: list[Listener] = []
         self._closed = False
@@ -60,7 +61,7 @@ class Presence:
 
     @property
     def available(self) -> bool:
-        return self._there.is_set()
+        return self._available and not self._closed
 
     @property
     def admin(self) -> str | None:
@@ -90,7 +91,10 @@ class Presence:
     async def _until_there(self, timeout: float | None) -> None:
         try:
             async with asyncio.timeout(timeout):
-                await self._there.wait()
+                while not self.available:
+                    self._check_open()
+                    self._changed.clear()
+                    await self._changed.wait()
         except TimeoutError:
             raise PublisherUnavailable(
                 f"{self.topic} was not there in {timeout:g} seconds. {self.why}",
@@ -98,10 +102,20 @@ class Presence:
                 topic=self.topic.key,
             ) from None
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise PublisherUnavailable(
+                f"{self.topic} was given up: its {'request' if self.role is Role.PUBLISHER else 'offer'} or "
+                "the topology is closed.",
+                next="Ask the topology for it again.",
+                topic=self.topic.key,
+            )
+
     def become(self, change: Availability) -> None:
         """The manager's call."""
         self._admin, self.why = change.admin, change.why
-        self._there.clear() if change.change is Change.GONE else self._there.set()
+        self._available = change.change is not Change.GONE
+        self._changed.set()
         for queue in self._queues:
             queue.put_nowait(change)
         for listener in self._listeners:
@@ -121,13 +135,14 @@ class Presence:
         try:
             async with asyncio.timeout(timeout):
                 while self._count_peers() < count:
+                    self._check_open()
                     self._peers_changed.clear()
                     await self._peers_changed.wait()
         except TimeoutError:
             raise PublisherUnavailable(
                 f"{self._count_peers()} of {count} {self.role.other}s of {self.topic} came "
                 f"in {timeout:g} seconds.",
-                next="Look for them with 'dragoman topology list'.",
+                next="Look for them with 'dragoman topology list'; 'explain' tells who uses another admin.",
                 topic=self.topic.key,
             ) from None
 
@@ -145,6 +160,8 @@ class Presence:
         if not self._closed:
             self._closed = True
             self._release(self)
+            self._changed.set()
+            self._peers_changed.set()
             for queue in self._queues:
                 queue.put_nowait(None)
 
@@ -174,7 +191,7 @@ class Request(Presence):
 
     @property
     def subscribers(self) -> int:
-        """How many receivers of the topic are known, here and elsewhere."""
+        """How many receivers of the topic are known, here and elsewhere, that use the same admin."""
         return self._count_peers()
 
     async def wait_for_subscribers(self, count: int = 1, timeout: float | None = None) -> None:

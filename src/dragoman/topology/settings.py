@@ -36,6 +36,7 @@ LIBRARY = {
     MULTIPART_BYTES: str(1024 * 1024),
 }
 """What counts where nobody says otherwise."""
+LIBRARY_ORIGIN = "library"
 
 
 def _text(text: str) -> str:

@@ -53,7 +53,16 @@ class Signer:
 
     @classmethod
     def read(cls, name: str, path: str | Path) -> Signer:
-        return cls(name, Path(path).read_text().strip())
+        try:
+            text = Path(path).read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"The signing key cannot be read: {error}",
+                code="topology.key",
+                next="Make one: dragoman topology key",
+                file=str(path),
+            ) from error
+        return cls(name, text)
 
     @property
     def public(self) -> str:
@@ -78,11 +87,11 @@ class Trust:
             try:
                 raw = base64.b64decode(text, validate=True)
                 self._keys[name] = raw, Ed25519PublicKey.from_public_bytes(raw)
-            except ValueError as error:
+            except (ValueError, TypeError) as error:
                 raise ConfigurationError(
                     f"The public key of {name!r} cannot be read.",
                     code="topology.key",
-                    next="It has 32 bytes.",
+                    next="It is the text that 'dragoman topology key' prints: 32 bytes in base64.",
                 ) from error
         self._epochs: dict[str, int] = {}
 

@@ -53,6 +53,9 @@ class Slot:
     """Its admin is in trouble, and no other takes the topic."""
     removal: Timer | None = None
     retry: Timer | None = None
+    doubt: Timer | None = None
+    apart: frozenset[str] = frozenset()
+    """Endpoints on the other side that use another admin, as far as they were told of."""
     failures: int = 0
     why: str = "No admin has taken it yet."
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -84,7 +87,7 @@ class Slot:
             user.recount_peers()
 
     def cancel_timers(self) -> None:
-        for timer in (self.removal, self.retry):
+        for timer in (self.removal, self.retry, self.doubt):
             if timer is not None:
                 timer.cancel()
-        self.removal = self.retry = None
+        self.removal = self.retry = self.doubt = None

@@ -79,7 +79,7 @@ class StaticDiscovery:
             if seen == self._seen:
                 return
             found = self._read(self._path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, EntryRefused) as error:
+        except (OSError, ValueError) as error:
             raise ConfigurationError(
                 f"The endpoints cannot be read: {error}",
                 code="topology.static",
@@ -94,10 +94,15 @@ class StaticDiscovery:
         if not isinstance(entries, list):
             raise ValueError("it is not a list.")
         found = {}
-        for entry in entries:
+        for number, entry in enumerate(entries, 1):
             if isinstance(entry, dict):
                 entry.setdefault("pubsub.framework.uuid", "static")
-            endpoint = endpoint_of(entry)
+            try:
+                endpoint = endpoint_of(entry)
+            except EntryRefused as error:
+                raise ValueError(f"entry {number}: {error.what}") from error
+            if endpoint.key in found:
+                raise ValueError(f"entry {number}: another one is {endpoint.key}; change its service.id.")
             found[endpoint.key] = endpoint
         return found
 

@@ -13,6 +13,7 @@ from dragoman.topology.admin import Admin, Wanted
 from dragoman.topology.configuration import Configuration
 from dragoman.topology.discovery import Discovery, Merged
 from dragoman.topology.endpoint import Endpoint
+from dragoman.topology.meeting import Meetings
 from dragoman.topology.metrics import Metrics
 from dragoman.topology.outlet import Outlet, Surroundings
 from dragoman.topology.presence import Change
@@ -49,6 +50,7 @@ class Wiring:
         self._metrics = metrics
         self._timers = timers
         self._configuration = configuration
+        self.meetings = Meetings(timers, self.known)
         self._services = itertools.count()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -108,9 +110,10 @@ class Wiring:
                 failed = True
                 slot.why = f"{candidate.admin.type}: {error}"
                 log.warning(
-                    "A transport could not be opened.",
+                    "A transport could not be opened: %s",
+                    slot.why,
                     exc_info=None if isinstance(error, DragomanError) else error,
-                    extra={"topic": slot.topic.key, "why": slot.why},
+                    extra={"topic": slot.topic.key},
                 )
             else:
                 await self._swap(slot, handler)
@@ -182,6 +185,8 @@ class Wiring:
         for discovery in self.discoveries:
             discovery.announce(handler.endpoint)
         slot.tell(Change.APPEARED if old is None else Change.REPLACED)
+        slot.tell_peers()
+        self.meetings.look(slot)
         if old is not None:
             await self._retire(old)
         self.endpoints_changed(slot.topic, slot.role)
@@ -199,6 +204,7 @@ class Wiring:
         handler, slot.handler = slot.handler, None
         slot.suspended = False
         if handler is not None:
+            slot.tell_peers()
             await self._retire(handler)
             self.endpoints_changed(slot.topic, slot.role)
 
@@ -219,6 +225,7 @@ class Wiring:
         if role is Role.PUBLISHER:
             self.spawn(self._relink(slot))
         slot.tell_peers()
+        self.meetings.look(slot)
 
     async def _relink(self, slot: Slot) -> None:
         async with slot.lock:
@@ -253,7 +260,8 @@ class Wiring:
             await work
         except DragomanError as error:
             log.warning(
-                "A publisher could not be connected.",
+                "A publisher could not be connected: %s",
+                error,
                 extra={"topic": endpoint.topic.key, "endpoint": endpoint.id, "error_code": error.code},
             )
             return False

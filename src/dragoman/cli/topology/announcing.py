@@ -26,6 +26,8 @@ from dragoman.cli.topology.options import (
     topology_of,
     until_ended,
 )
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import scheme_of
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.manager import Topology
 from dragoman.topology.signing import Signer, new_key
@@ -47,12 +49,17 @@ def announce(
     as_json: bool = Json,
 ) -> None:
     """Announce an endpoint and keep it alive as long as this command runs."""
-    wanted, more = topic_of(topic, scope), dict(pairs(property))
+    wanted, more, urls = topic_of(topic, scope), dict(pairs(property)), required(discovery)
+    for url in urls:
+        if scheme_of(url) == "file":
+            raise ConfigurationError(
+                f"Nothing can be announced by {url}.", next="Write the entry into the file.", url=url
+            )
     if serializer is None and type is Role.PUBLISHER:
         serializer = "avro"
 
     async def work() -> None:
-        async with topology_of(required(discovery), timeout, signer=signer_of(signer, key)) as topology:
+        async with topology_of(urls, timeout, signer=signer_of(signer, key)) as topology:
             endpoint = Endpoint(topology.framework, 0, type, wanted, admin, serializer, more)
             await _hold(topology, endpoint, seconds, as_json)
 

@@ -8,12 +8,15 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.output import Json, emit_json, emit_table, run, say
+from dragoman.cli.output import Json, emit_json, emit_table, hint, run, say
 from dragoman.cli.topology.options import Discoveries, Patience, required, topology_of, until_ended
+from dragoman.topology.discovery import Discovery
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.opening import open_discovery
 from dragoman.topology.topic import Role
 
+SILENCE = 3.0
+"""Seconds after which a discovery that has not answered is told of."""
 COLUMNS = ("type", "topic", "scope", "admin", "serializer", "framework", "service")
 RoleOption = Annotated[Role | None, typer.Option("--type", help="Publishers or subscribers alone.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", help="This topic alone.")]
@@ -57,15 +60,25 @@ async def _watch(urls: list[str], printer: Printer, seconds: float | None) -> No
     opened = [open_discovery(url) for url in urls]
     ended = asyncio.create_task(until_ended().wait())
     done = asyncio.create_task(printer.done.wait())
-    for each in opened:
-        await each.start("", printer.watcher(each))
+    tellers = [asyncio.create_task(_tell_of_silence(each)) for each in opened]
     try:
+        for each in opened:
+            await each.start("", printer.watcher(each))
         await asyncio.wait((ended, done), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        ended.cancel()
-        done.cancel()
+        for task in (ended, done, *tellers):
+            task.cancel()
         for each in opened:
             await each.close()
+
+
+async def _tell_of_silence(discovery: Discovery) -> None:
+    """Nobody there and nobody who could tell are not the same."""
+    try:
+        async with asyncio.timeout(SILENCE):
+            await discovery.synced()
+    except TimeoutError:
+        hint(f"{discovery.url} has not answered yet. {discovery.trouble or ''}".rstrip())
 
 
 class Printer:
@@ -84,16 +97,16 @@ class Printer:
         return Told(self, source)
 
     def found(self, source: object, endpoint: Endpoint) -> None:
-        self._known_by.setdefault(endpoint.id, set()).add(source)
-        before = self._shown.get(endpoint.id)
+        self._known_by.setdefault(endpoint.key, set()).add(source)
+        before = self._shown.get(endpoint.key)
         if before != endpoint:
-            self._shown[endpoint.id] = endpoint
+            self._shown[endpoint.key] = endpoint
             self._print("appeared" if before is None else "changed", endpoint)
 
     def lost(self, source: object, endpoint: Endpoint) -> None:
-        known = self._known_by.get(endpoint.id, set())
+        known = self._known_by.get(endpoint.key, set())
         known.discard(source)
-        if not known and self._shown.pop(endpoint.id, None) is not None:
+        if not known and self._shown.pop(endpoint.key, None) is not None:
             self._print("gone", endpoint)
 
     def _print(self, change: str, endpoint: Endpoint) -> None:

@@ -25,7 +25,7 @@ from dragoman.topology.admins.intake import OF_CHANNELS, BrokerReceiver
 from dragoman.topology.envelope import wrap
 from dragoman.topology.parcel import Parcel, headers_of
 from dragoman.topology.scoring import Profile, Score, weigh
-from dragoman.topology.settings import SERIALIZER
+from dragoman.topology.settings import LIBRARY_ORIGIN, SERIALIZER
 
 log = logging.getLogger("dragoman.topology")
 
@@ -77,11 +77,16 @@ class BrokerAdmin:
         return BrokerSender(self._broker, channel, self.properties(channel), self._doubt.set)
 
     async def receiver(self, wanted: Wanted, inlet: Inlet) -> BrokerReceiver:
-        """It listens at once where publishers speak by default: nothing said from now on is missed."""
+        """It listens at once wherever publishers may speak: nothing said from now on is missed.
+
+        A subscriber that names its serializer has asked for that channel alone, until others are announced.
+        """
         own = wanted.own(self.type)
         sizes: dict[str, str] = {name: own[name] for name in ("partitions", "retention") if name in own}
         receiver = BrokerReceiver(self._broker, wanted, own, inlet, lambda name: self._channel(name, sizes))
-        await receiver.listen(wanted.setting(SERIALIZER))
+        serializer = wanted.settings[SERIALIZER]
+        named = serializer.origin != LIBRARY_ORIGIN
+        await receiver.listen([serializer.value] if named else sorted(self._profile.serializers))
         return receiver
 
     async def _provide(self, wanted: Channel, own: Mapping[str, str]) -> None:
@@ -147,6 +152,10 @@ class BrokerAdmin:
             self._trouble = str(error)
         except TimeoutError:
             self._trouble = "The broker does not answer."
+        except Exception as error:
+            # The looking must go on whatever a driver does, else the broker would be away for good.
+            log.exception("A broker could not be asked.", extra={"admin": self.type})
+            self._trouble = repr(error)
 
     async def close(self) -> None:
         if self._prober is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from dragoman.client.burial import burial
 from dragoman.client.consumer import Consumer, Pace
@@ -36,8 +36,8 @@ DRAIN = 10.0
 
 
 class BrokerReceiver:
-    """Publishers that use one serializer share a channel; it is listened to as long as one of them is there,
-    and that of the default serializer always."""
+    """Publishers that use one serializer share a channel. Some channels are listened to always, the others as
+    long as a publisher that uses them is there."""
 
     def __init__(
         self,
@@ -61,24 +61,24 @@ class BrokerReceiver:
         self._consumers: dict[str, Consumer] = {}
         self._pauses = Pauses()
         self._users: dict[str, set[str]] = {}
-        self._always = ""
+        self._always: Mapping[str, str] = {}
 
-    async def listen(self, serializer: str) -> None:
-        """To this serializer's channel, whether or not a publisher is known."""
-        self._always = f"{self._wanted.topic.key}.{serializer}"
-        await self._open(self._always, serializer)
+    async def listen(self, serializers: Iterable[str]) -> None:
+        """To the channels of these serializers, whether or not a publisher is known."""
+        self._always = {f"{self._wanted.topic.key}.{each}": each for each in serializers}
+        await self._open(self._always)
 
     async def connect(self, publisher: Endpoint) -> None:
         channel = self._channel_of(publisher)
         if channel not in self._consumers:
-            await self._open(channel, publisher.serializer or "")
+            await self._open({channel: publisher.serializer or ""})
         self._users.setdefault(channel, set()).add(publisher.id)
 
     async def disconnect(self, publisher: Endpoint) -> None:
         channel = self._channel_of(publisher)
         users = self._users.get(channel, set())
         users.discard(publisher.id)
-        if not users and channel != self._always:
+        if not users and channel not in self._always:
             self._users.pop(channel, None)
             consumer = self._consumers.pop(channel, None)
             if consumer is not None:
@@ -86,7 +86,7 @@ class BrokerReceiver:
 
     async def close(self) -> None:
         self._pauses.end()
-        consumers, self._consumers = list(self._consumers.values()), {}
+        consumers, self._consumers = dict.fromkeys(self._consumers.values()), {}
         for consumer in consumers:
             await consumer.stop()
 
@@ -94,23 +94,28 @@ class BrokerReceiver:
         told = publisher.more.get(f"{publisher.admin}.topic")
         return told or f"{publisher.topic.key}.{publisher.serializer}"
 
-    async def _open(self, channel: str, serializer: str) -> None:
-        await self._broker.create(self._channel(channel))
+    async def _open(self, channels: Mapping[str, str]) -> None:
+        """One subscription to channels, each with its serializer."""
+        for channel in channels:
+            await self._broker.create(self._channel(channel))
         wanted = self._wanted
         subscription = Subscription(
-            (channel,),
+            tuple(channels),
             self._group,
             start="earliest" if LATE_JOINER in wanted.settings else "latest",
             member=wanted.id,
             durable=self._durable,
             options=self._options,
         )
-        intake = Intake(self._handler(serializer, subscription.group), 1, ChannelMetrics())
+        intakes = {
+            channel: Intake(self._handler(serializer, subscription.group), 1, ChannelMetrics())
+            for channel, serializer in channels.items()
+        }
         window = min(WINDOW, int(wanted.setting(QUEUE)))
-        consumer = Consumer(self._broker, subscription, {channel: intake}, Pace(window, DRAIN), self._pauses)
+        consumer = Consumer(self._broker, subscription, intakes, Pace(window, DRAIN), self._pauses)
         await consumer.subscribe()
         consumer.start()
-        self._consumers[channel] = consumer
+        self._consumers |= dict.fromkeys(channels, consumer)
 
     def _handler(self, serializer: str, group: str) -> Callable[[Message], Awaitable[Outcome]]:
         bury = burial(self._broker)

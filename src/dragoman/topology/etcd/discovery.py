@@ -162,7 +162,9 @@ class EtcdDiscovery:
                 await self.put(entry)
             if count % BREATHER == BREATHER - 1:
                 await asyncio.sleep(0)
-        self._synced.set()
+        if not self._synced.is_set():
+            self.connected()
+            self._synced.set()
 
     def _entries_of_another_cluster(self) -> None:
         """Its revisions say nothing about those that are known, and it does not know our lease."""

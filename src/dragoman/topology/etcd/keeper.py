@@ -30,7 +30,7 @@ class Keeper:
         self.refresh = refresh
         self.revision = 0
         """The newest revision that was heard of."""
-        self.trouble: str | None = "etcd was not asked yet."
+        self.trouble: str | None = None
         self.failed: Callable[[], None] = lambda: None
         self.lease_lost: Callable[[], None] = lambda: None
         self._gateway = gateway
@@ -89,9 +89,7 @@ class Keeper:
             except Exception as error:
                 if not failures:
                     known = isinstance(error, DiscoveryUnavailable)
-                    log.warning(
-                        "etcd cannot be told.", exc_info=None if known else error, extra={"why": str(error)}
-                    )
+                    log.warning("etcd cannot be told: %s", error, exc_info=None if known else error)
                 failures += 1
                 self.trouble = str(error)
                 self.failed()

@@ -24,8 +24,16 @@ DEFAULT_NETWORK = "239.255.42.0/24"
 LOOK = 2.0
 """Seconds between two looks for a network interface that was not there."""
 
+
+def _port(text: str) -> int:
+    port = positive_int(text)
+    if port > 65535:
+        raise ValueError("ports end at 65535.")
+    return port
+
+
 _OPTIONS: dict[str, Callable[[str], object]] = {
-    "port": positive_int,
+    "port": _port,
     "interface": str,
     "ttl": positive_int,
     "size": positive_int,
