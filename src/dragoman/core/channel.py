@@ -39,7 +39,13 @@ class Channel:
 
 def check_name(name: str) -> str:
     """A name that every broker can carry."""
-    if not isinstance(name, str) or not name or len(name) > MAX_NAME or _FORBIDDEN & set(name) or name in (".", ".."):
+    if (
+        not isinstance(name, str)
+        or not name
+        or len(name) > MAX_NAME
+        or _FORBIDDEN & set(name)
+        or name in (".", "..")
+    ):
         raise ConfigurationError(
             f"{name!r} is not a channel name.",
             code="configuration.channel-name",
