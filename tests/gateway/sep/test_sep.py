@@ -38,6 +38,12 @@ def key(request: pytest.FixtureRequest) -> ServerKey:
     return ServerKey.generate(request.param)
 
 
+@pytest.fixture(scope="module")
+def any_key() -> ServerKey:
+    """Where the suite makes no difference."""
+    return ServerKey.generate()
+
+
 @pytest.fixture
 def echo() -> Echo:
     return Echo()
@@ -180,16 +186,16 @@ async def test_a_client_whose_clock_is_wrong_learns_the_time(key: ServerKey, ech
         assert abs(client._clock_off) < 60_000
 
 
-async def test_a_client_goes_on_when_its_server_was_killed_and_started_again(key: ServerKey) -> None:
+async def test_a_client_goes_on_when_its_server_was_killed_and_started_again(any_key: ServerKey) -> None:
     first, second = Echo(), Echo()
-    async with SepServer(first, key) as server:
+    async with SepServer(first, any_key) as server:
         relay = Relay(server.address)
         await relay.__aenter__()
-        client = SepClient(*relay.address, key.public)
+        client = SepClient(*relay.address, any_key.public)
         await client.__aenter__()
         await client.request(Operation.DROP_OFF, b"one", PATIENCE)
         address = server.address
-    async with SepServer(second, key, port=address[1]):
+    async with SepServer(second, any_key, port=address[1]):
         try:
             assert (await client.request(Operation.DROP_OFF, b"two", PATIENCE)).body == b"owt"
         finally:
@@ -199,7 +205,7 @@ async def test_a_client_goes_on_when_its_server_was_killed_and_started_again(key
     assert second.seen == {b"two": 1}
 
 
-async def test_a_slow_answer_is_waited_for_and_the_work_is_done_once(key: ServerKey) -> None:
+async def test_a_slow_answer_is_waited_for_and_the_work_is_done_once(any_key: ServerKey) -> None:
     seen: Counter[bytes] = Counter()
     go = asyncio.Event()
 
@@ -208,8 +214,8 @@ async def test_a_slow_answer_is_waited_for_and_the_work_is_done_once(key: Server
         await go.wait()
         return Reply(200, b"done")
 
-    server = SepServer(slow, key)
-    async with behind(server) as relay, SepClient(*relay.address, key.public) as client:
+    server = SepServer(slow, any_key)
+    async with behind(server) as relay, SepClient(*relay.address, any_key.public) as client:
         asked = asyncio.create_task(client.request(Operation.DROP_OFF, b"x", PATIENCE))
         await until(lambda: len(relay.to_server) >= 4)
         go.set()
@@ -230,10 +236,10 @@ async def test_messages_and_streams_beyond_the_limits_are_refused(key: ServerKey
     assert echo.seen == {b"ab": 1}
 
 
-async def test_sessions_are_bounded_and_the_silent_ones_are_forgotten(key: ServerKey, echo: Echo) -> None:
-    server = SepServer(echo, key, limits=SepLimits(sessions=3, idle=0.2))
+async def test_sessions_are_bounded_and_the_silent_ones_are_forgotten(any_key: ServerKey, echo: Echo) -> None:
+    server = SepServer(echo, any_key, limits=SepLimits(sessions=3, idle=0.2))
     async with server:
-        clients = [SepClient(*server.address, key.public) for _ in range(6)]
+        clients = [SepClient(*server.address, any_key.public) for _ in range(6)]
         for client in clients:
             await client.__aenter__()
             await client.request(Operation.DROP_OFF, b"x", PATIENCE)
@@ -253,9 +259,9 @@ async def test_a_handler_that_fails_is_answered_with_500_and_no_details(key: Ser
         assert await client.request(Operation.DROP_OFF, b"x", PATIENCE) == Reply(500)
 
 
-async def test_another_server_cannot_stand_in(key: ServerKey, echo: Echo) -> None:
-    other = ServerKey.generate(key.public.suite)
-    async with SepServer(echo, other) as server, SepClient(*server.address, key.public) as client:
+async def test_another_server_cannot_stand_in(any_key: ServerKey, echo: Echo) -> None:
+    other = ServerKey.generate(any_key.public.suite)
+    async with SepServer(echo, other) as server, SepClient(*server.address, any_key.public) as client:
         with pytest.raises(ReplyTimeout):
             await client.request(Operation.DROP_OFF, b"x", 0.5)
     assert not echo.seen
