@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
 from dragoman import (
+    CircuitBreaker,
     Client,
     ClientOptions,
+    Deduplicate,
     EndpointOptions,
     LaterOptions,
     Producer,
     RetryOptions,
+    SequenceOptions,
     Sharing,
+    Step,
+    Throttle,
     To,
     controller,
     endpoint,
     record,
+    timeout,
 )
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.dead_letters import DeadLetters
-from dragoman.client.middleware.deduplicate import Deduplicate
 from dragoman.core.database import Transaction
 from dragoman.core.errors import (
     ClientError,
@@ -71,6 +77,13 @@ OPTIONS: dict[str, Callable[[], Any]] = {
     "middleware": lambda: endpoint("asks", middleware=_any(Deduplicate())),
     "a class, not an object": lambda: endpoint("asks", middleware=[_any(Deduplicate)]),
     "no middleware": lambda: Client("memory://", middleware=[_any(3)]),
+    "rate": lambda: Throttle(_any("5")),
+    "failures": lambda: CircuitBreaker(failures=_any("x")),
+    "seconds": lambda: timeout(_any("5")),
+    "remember": lambda: Deduplicate(_any("x")),
+    "parts": lambda: SequenceOptions(parts=_any(2.5)),
+    "name of a step": lambda: Step(_any(5), "asks", _any(print)),
+    "cannot be called": lambda: Step("ask", "asks", _any(5)),
     "controllers": lambda: Client("memory://", controllers=_any(3)),
 }
 
@@ -182,6 +195,9 @@ CALLS: dict[str, Callable[[Client], Any]] = {
     "values is Ask, not a list": lambda client: client.publish_many("asks", _any(Ask(1))),
     "5 is not a channel name": lambda client: client.publish(_any(5), Ask(1)),
     "The headers are not pairs": lambda client: client.publish("asks", Ask(1), headers=_any(["a"])),
+    "int is not a record class": lambda client: client.producer("asks", int),
+    "The option delay is 'soon'": lambda client: client.publish("asks", Ask(1), delay=_any("soon")),
+    "The option expires_in is 'soon'": lambda client: client.publish("asks", Ask(1), expires_in=_any("soon")),
     "The option timeout is 'soon'": lambda client: client.request(
         "asks", Ask(1), reply=Answer, timeout=_any("soon")
     ),
@@ -233,6 +249,27 @@ async def test_nothing_is_no_answer_of_an_endpoint_that_promises_one(
         await client.publish("quiet.asks", Ask(1), headers={"reply-to": "somewhere"})
         await until(lambda: client.metrics.of("quiet.asks").handled == 1)
         assert client.metrics.of("quiet.asks").dead == 0
+
+
+async def test_a_stop_iteration_in_a_thread_is_a_failure_like_others(
+    memory: MemoryBroker, registry: Registry, tmp_path: Path
+) -> None:
+    once = EndpointOptions(retry=RetryOptions(attempts=1))
+
+    @endpoint("asks", options=once)
+    def handle(ask: Ask) -> Answer:
+        return next(iter(()))
+
+    @endpoint("asks.kept", options=once)
+    def remember(ask: Ask, tx: Transaction) -> Answer:
+        return next(iter(()))
+
+    database = f"sqlite://{tmp_path / 'app.db'}"
+    async with Client(memory, registry, [handle, remember], database=database) as client:
+        for channel in ("asks", "asks.kept"):
+            with pytest.raises(ClientError, match="The endpoint failed"):
+                await client.request(channel, Ask(1), reply=Answer, timeout=60)
+            assert client.metrics.of(channel).dead == 1
 
 
 async def test_a_strategy_may_be_a_plain_function_but_gives_an_outcome(

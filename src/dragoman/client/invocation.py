@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -17,6 +16,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.reply import Answers, check_undeclared
+from dragoman.client.threads import in_thread_of
 from dragoman.client.transactional.receiving import TRANSACTION
 from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
@@ -129,9 +129,7 @@ def _keyword_only(function: Callable[..., Any]) -> set[str]:
 
 def _threaded(function: Callable[..., Any], executor: Executor) -> Callable[..., Awaitable[Any]]:
     async def call(*arguments: Any, **named: Any) -> Any:
-        context = contextvars.copy_context()
-        work = partial(context.run, function, *arguments, **named)
-        result = await asyncio.get_running_loop().run_in_executor(executor, work)
+        result = await in_thread_of(executor, partial(function, *arguments, **named))
         # A decorator may hide that the function is asynchronous: the message is handled when that has ended.
         return await result if inspect.isawaitable(result) else result
 

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
+from dragoman.client.arguments import at_least, require
 from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.headers import EXPIRES_AT, MESSAGE_ID, GivenHeaders, headers_of
 from dragoman.client.keys import plain_key
@@ -88,8 +89,8 @@ class Producer(Generic[T]):
         ``key`` is ``str``, ``bytes``, ``int`` or a record. ``value`` ``None`` is a tombstone. ``delay`` and
         ``expires_in`` are in seconds. Raises ``EncodeError``, ``ConstraintViolated``, ``BrokerError``.
         """
-        if delay > 0:
-            self._check_delay()
+        if delay:
+            self._check_delay(delay)
         if self._in_parts and value is not None:
             return (await self.publish_in_parts(value, key=key, headers=headers))[-1]
         pairs = self._expiring(headers_of(headers) if headers else (), expires_in)
@@ -127,8 +128,8 @@ class Producer(Generic[T]):
         delay: float = 0.0,
     ) -> Sequence[Position | None]:
         """Publish in order and in one go. All values are encoded first: a bad one stops all of them."""
-        if delay > 0:
-            self._check_delay()
+        if delay:
+            self._check_delay(delay)
         channel, encode, pairs = self.channel, self._encode, self._expiring(headers_of(headers), None)
         if key is None:
             messages = [Message(channel, encode(value), None, pairs, partition) for value in values]
@@ -182,10 +183,12 @@ class Producer(Generic[T]):
         seconds = self._expires_in if seconds is None else seconds
         if seconds is None:
             return pairs
+        require("The option expires_in", seconds, int, float)
         expires = int((clock_of(self._broker).now() + seconds) * 1000)
         return with_headers(pairs, (EXPIRES_AT, str(expires).encode()))
 
-    def _check_delay(self) -> None:
+    def _check_delay(self, delay: float) -> None:
+        at_least("delay", delay, 0)
         if not self._broker.capabilities.delayed_delivery:
             raise Unsupported(
                 "The broker cannot deliver later.",
@@ -228,8 +231,12 @@ def require_record(channel: str, value: object) -> type:
     """The class of a value that is to be published."""
     if is_record(type(value)):
         return type(value)
-    raise EncodeError(
-        f"{type(value).__qualname__} is not a record class.",
+    raise no_record(channel, type(value))
+
+
+def no_record(channel: str, cls: Any) -> EncodeError:
+    return EncodeError(
+        f"{getattr(cls, '__qualname__', cls)} is not a record class.",
         code="message.encode.class",
         next="Decorate the class with @record, or publish a dataclass, pydantic model or msgspec struct.",
         channel=channel,

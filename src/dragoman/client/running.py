@@ -19,7 +19,7 @@ from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.pausing import Pauses, clock_of
-from dragoman.client.producer import Producer
+from dragoman.client.producer import Producer, no_record
 from dragoman.client.requests import Requester
 from dragoman.client.role import Role, Sending
 from dragoman.client.startup import Checks
@@ -31,6 +31,7 @@ from dragoman.core.channel import Channel
 from dragoman.core.database import Database
 from dragoman.core.errors import BrokerError, ClientError, ConfigurationError, DragomanError
 from dragoman.core.registry import Registry
+from dragoman.schema.records import is_record
 
 if TYPE_CHECKING:
     from dragoman.client.client import Client
@@ -193,6 +194,8 @@ class Running:
         found = self.producers.get((channel, cls))
         if found is not None:
             return found
+        if not is_record(cls):
+            raise no_record(channel, cls)
         client = self._client
         sending = Sending() if client.role is None else client.role.sending(channel)
         if client.options.auto_register_channels:

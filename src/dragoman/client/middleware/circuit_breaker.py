@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from dragoman.client.arguments import at_least
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Handler, Outcome, again
 from dragoman.core.errors import ConfigurationError
@@ -29,6 +30,8 @@ class CircuitBreaker:
         only: tuple[type[Exception], ...] = (Exception,),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        at_least("failures", failures, 0, whole=True)
+        at_least("rest", rest, 0)
         if failures < 1 or not rest > 0:
             raise ConfigurationError(
                 f"A breaker cannot open after {failures} failures for {rest:g} seconds.",

@@ -6,6 +6,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 
+from dragoman.client.arguments import at_least
 from dragoman.client.batch import Batch
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import MESSAGE_ID
@@ -26,6 +27,7 @@ class Deduplicate:
     """
 
     def __init__(self, remember: int = 10_000, by: Identify | None = None) -> None:
+        at_least("remember", remember, 0, whole=True)
         if remember < 1:
             raise ConfigurationError(
                 f"Nothing can be told from a memory of {remember}.", next="Use 1 or more."

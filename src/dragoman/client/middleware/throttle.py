@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from dragoman.client.arguments import at_least
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Handler, Outcome, again
 from dragoman.core.errors import ConfigurationError
@@ -17,6 +18,8 @@ class Throttle:
     """
 
     def __init__(self, rate: float, burst: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
+        at_least("rate", rate, 0)
+        at_least("burst", burst, 0, whole=True)
         if not rate > 0 or burst < 1:
             raise ConfigurationError(
                 f"Nothing gets through at {rate:g} a second with bursts of {burst}.",

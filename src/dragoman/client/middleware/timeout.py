@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from dragoman.client.arguments import at_least
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.core.errors import ClientError, ConfigurationError
@@ -11,6 +12,7 @@ from dragoman.core.errors import ClientError, ConfigurationError
 
 def timeout(seconds: float) -> Middleware:
     """For each call of the handler. A plain ``def`` runs on in its thread: nothing can end it."""
+    at_least("seconds", seconds, 0)
     if not seconds > 0:
         raise ConfigurationError(f"A handler cannot finish in {seconds:g} seconds.", next="Use more than 0.")
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from dragoman.client.arguments import require, several
+from dragoman.client.arguments import at_least, require, several
 from dragoman.client.options import RetryOptions
 from dragoman.core.channel import check_name
 from dragoman.core.errors import ConfigurationError
@@ -57,6 +57,19 @@ class Step(Generic[D]):
     retry: RetryOptions = field(default_factory=lambda: _PATIENT)
     """How often a command is sent again that is not answered, or that must succeed and did not; and the rests
     in between. After that, the saga waits for a person."""
+
+    def __post_init__(self) -> None:
+        require("The name of a step", self.name, str)
+        check_name(self.channel)
+        at_least("timeout", self.timeout, 0)
+        require("The option retry", self.retry, RetryOptions)
+        for make in filter(None, (self.action, self.compensation)):
+            if not callable(make):
+                raise ConfigurationError(
+                    f"The step {self.name!r} makes its command by something that cannot be called.",
+                    code="configuration.saga",
+                    next="Use functions of the saga's data.",
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dragoman.client.arguments import at_least
 from dragoman.core.errors import ConfigurationError
 
 
@@ -20,6 +21,7 @@ class SequenceOptions:
 
     def __post_init__(self) -> None:
         for name in ("bytes", "parts", "timeout"):
+            at_least(name, getattr(self, name), 0, whole=name != "timeout")
             if getattr(self, name) <= 0:
                 raise ConfigurationError(
                     f"The option {name} is {getattr(self, name)}.", next="Use a number above 0."

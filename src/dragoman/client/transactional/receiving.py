@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -15,6 +13,7 @@ from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.reply import Answers, check_undeclared
+from dragoman.client.threads import in_thread_of
 from dragoman.client.transactional.identity import identity_of
 from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
 
@@ -54,8 +53,7 @@ class Once(NamedTuple):
     def handler(self) -> Handler:
         async def invoke(delivery: Delivery) -> Outcome:
             identity = identity_of(delivery, self.place, self.by_position)
-            work = partial(contextvars.copy_context().run, self._answer, delivery, identity)
-            answer = await asyncio.get_running_loop().run_in_executor(self.executor, work)
+            answer = await in_thread_of(self.executor, partial(self._answer, delivery, identity))
             self.counters.repeated += answer.repeated
             if answer.frame is not None and self.answers is not None:
                 # Sent after the commit; a crash in between sends it with the next delivery.
