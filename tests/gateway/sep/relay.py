@@ -62,14 +62,15 @@ class Relay(asyncio.DatagramProtocol):
             back, _ = await loop.create_datagram_endpoint(
                 lambda: _Back(self, client), remote_addr=self._server
             )
-            self._backs.setdefault(client, back)
-        self._through(data, self._backs[client].sendto)
+            if self._backs.setdefault(client, back) is not back:
+                back.close()
+        self._through(data, self._backs[client], None)
 
     def backwards(self, data: bytes, client: Address) -> None:
         self.to_client.append(data)
-        self._through(data, lambda changed: self._front.sendto(changed, client))
+        self._through(data, self._front, client)
 
-    def _through(self, data: bytes, send: Callable[[bytes], None]) -> None:
+    def _through(self, data: bytes, way: asyncio.DatagramTransport, to: Address | None) -> None:
         weather = self.weather
         for _ in range(2 if self._chance.random() < weather.repetition else 1):
             if self._chance.random() < weather.loss:
@@ -77,7 +78,13 @@ class Relay(asyncio.DatagramProtocol):
             changed = weather.change(data)
             if changed is not None:
                 late = self._chance.random() * weather.delay
-                asyncio.get_running_loop().call_later(late, send, changed)
+                asyncio.get_running_loop().call_later(late, _send, way, changed, to)
+
+
+def _send(way: asyncio.DatagramTransport, data: bytes, to: Address | None) -> None:
+    """Unless the test is over meanwhile."""
+    if not way.is_closing():
+        way.sendto(data, to)
 
 
 class _Back(asyncio.DatagramProtocol):
