@@ -120,3 +120,12 @@ def test_messages_that_share_a_datagram_are_told_apart_and_rubbish_behind_them_i
 ) -> None:
     data = b"".join(single(1, 2, number, 3, message) for number, message in enumerate(messages)) + rubbish
     assert [found.piece for found in parse(data)] == messages
+
+
+@pytest.mark.parametrize("size", [HEAD.size + 20, HEAD.size + 200])
+def test_a_message_larger_than_allowed_is_not_collected(size: int) -> None:
+    """Whatever its sender says: the length in a datagram reserves nothing."""
+    assembly = Assembly(largest=39)
+    for datagram in datagrams(b"x" * 40, 1, size):
+        assert assembly.add(datagram) is None
+    assert assembly._partial == {}
