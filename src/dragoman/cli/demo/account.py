@@ -19,6 +19,8 @@ class Account:
     outcomes: Mapping[str, str]
     letters: Counter[str]
     corrupt: int
+    in_channel: int | None
+    """Messages that the channel of requests has got, if the broker keeps them."""
 
     @property
     def sent(self) -> int:
@@ -33,8 +35,13 @@ class Account:
         return self.sent - self.quoted - self.letters.total()
 
     @property
+    def repeated(self) -> int:
+        """Requests that were sent again, since their sender was replaced before it could record that."""
+        return 0 if self.in_channel is None else self.in_channel - self.sent
+
+    @property
     def adds_up(self) -> bool:
-        return self.lost == 0 and self.letters["invalid"] == self.corrupt
+        return self.lost == 0 and self.letters["invalid"] == self.corrupt and self.repeated >= 0
 
     def show(self) -> None:
         emit_table(
@@ -46,6 +53,7 @@ class Account:
                 ("refused by the loan broker, in the dead letters", self.letters["dead"]),
                 ("unreadable, in the invalid-message channel", self.letters["invalid"]),
                 ("lost", self.lost),
+                ("asked a second time while a process was replaced", self.repeated),
             ],
         )
 

@@ -23,7 +23,7 @@ class Letters:
         self._channels = loan_broker("channels")
         self._receiver: Receiver | None = None
         self.counts: Counter[str] = Counter()
-        self._seen: set[tuple[str, bytes | None, bytes | None]] = set()
+        self._seen: set[tuple[str | bytes | None, ...]] = set()
 
     async def __aenter__(self) -> Self:
         names = (self._channels.UNDELIVERABLE, self._channels.INVALID)
@@ -53,12 +53,13 @@ class Letters:
     def _count(self, letter: Message) -> None:
         if letter.header(ORIGINAL_CHANNEL) != self._channels.LOAN_REQUEST.encode():
             return
-        # Whoever is replaced while it works may leave the same letter a second time.
-        place = letter.channel, letter.header(ORIGINAL_PARTITION), letter.header(ORIGINAL_OFFSET)
-        if place[2] is not None:
-            if place in self._seen:
-                return
-            self._seen.add(place)
+        # Whoever is replaced while it works may have the same request sent, or buried, a second time.
+        spot = letter.header(ORIGINAL_PARTITION), letter.header(ORIGINAL_OFFSET)
+        what = (letter.channel, letter.key) if letter.key is not None else (letter.channel, *spot)
+        if what in self._seen:
+            return
+        if letter.key is not None or spot[1] is not None:
+            self._seen.add(what)
         code = (letter.header(ERROR_CODE) or b"").decode()
         if letter.channel == self._channels.INVALID:
             self.counts["invalid"] += 1

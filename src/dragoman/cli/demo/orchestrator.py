@@ -54,6 +54,7 @@ class Loans:
             reply = await self.client.request(
                 loan_broker("channels").LOAN_REQUEST,
                 request,
+                key=str(wish.number),
                 reply=loan_broker("records").LoanReplyDto,
                 headers=headers,
                 timeout=60.0,

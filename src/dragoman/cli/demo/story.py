@@ -124,7 +124,7 @@ class Story:
         """Customers come; on the way a bank dies and comes back, a contract changes, rubbish arrives."""
         broker: Broker = load(BROKERS, scheme_of(self._broker_url))(self._broker_url)
         await broker.connect()
-        count = self._wishes.requests
+        count, before = self._wishes.requests, _kept(broker)
         scenes: list[tuple[float, Callable[[Processes, Broker], Awaitable[None]]]] = [
             (0.2, self._kill_bank),
             (0.35, self._revive_bank),
@@ -144,7 +144,8 @@ class Story:
                         await scene(processes, broker)
                     await self._until(processes, progress, task, letters, count)
                     await self._until_counted(letters)
-                return Account(self._outcomes(), letters.counts, CORRUPT)
+                came = None if before is None else (_kept(broker) or 0) - before
+                return Account(self._outcomes(), letters.counts, CORRUPT, came)
         finally:
             await broker.close()
 
@@ -215,7 +216,7 @@ class Story:
         if tables is None or self._wishes.broker is not None:
             return True
         aside = account.letters["expired"] + account.letters["invalid"]
-        return tables.rows + tables.quarantined == account.sent and tables.quarantined == aside
+        return tables.rows + tables.quarantined == account.in_channel and tables.quarantined >= aside
 
     def _look_around(self, tables: Tables | None) -> None:
         registry, broker = shlex.quote(self._registry), shlex.quote(self._broker_url)
@@ -234,6 +235,19 @@ class Story:
                 time.sleep(3600)
         except KeyboardInterrupt:
             say("Stopping.")
+
+
+def _kept(broker: Broker) -> int | None:
+    """How many requests the broker keeps, if it keeps any."""
+    if not broker.capabilities.replay:
+        return None
+    log = broker.log()
+    try:
+        return sum(
+            end - start for start, end in log.partitions(loan_broker("channels").LOAN_REQUEST).values()
+        )
+    finally:
+        log.close()
 
 
 def _free_ports(count: int) -> list[int]:
