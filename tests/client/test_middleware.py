@@ -307,11 +307,11 @@ async def test_only_so_many_are_remembered() -> None:
         calls.append(delivery.message.payload)
         return DONE
 
-    for payload in (b"a", b"b", b"b", b"c", b"a"):
+    for payload in (b"a", b"b", b"b", b"a", b"c", b"d", b"c", b"a"):
         delivery = clock.delivery()
         delivery.message = delivery.message._replace(payload=payload)
         await once(delivery, count)
-    assert calls == [b"a", b"b", b"c", b"a"]
+    assert calls == [b"a", b"b", b"c", b"d", b"a"]
 
 
 async def test_of_a_batch_only_known_messages_are_dropped() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 
 from dragoman.client.arguments import at_least
@@ -20,10 +19,11 @@ Identify = Callable[[Delivery], Hashable]
 class Deduplicate:
     """Remembers the last messages in memory: repetitions that come soon, to the same process, are dropped.
 
-    Messages are told apart by what ``by`` gives, else by the header ``message-id``, else by where they stand
-    in their channel. A copy that comes while the first is at work waits for it, and is handled if that one
-    fails. Cheap, and a promise no longer than the process lives: for effects that happen once whatever comes,
-    let the endpoint take a transaction, and the database of its effects remembers.
+    At least the last ``remember`` are known, at most twice as many. Messages are told apart by what
+    ``by`` gives, else by the header ``message-id``, else by where they stand in their channel. A copy
+    that comes while the first is at work waits for it, and is handled if that one fails. Cheap, and a
+    promise no longer than the process lives: for effects that happen once whatever comes, let the
+    endpoint take a transaction, and the database of its effects remembers.
     """
 
     def __init__(self, remember: int = 10_000, by: Identify | None = None) -> None:
@@ -36,7 +36,9 @@ class Deduplicate:
         self.dropped = 0
         self._most = remember
         self._identify = by
-        self._handled: OrderedDict[Hashable, None] = OrderedDict()
+        # Two generations, the older one forgotten as a whole: cheaper than forgetting one by one.
+        self._handled: set[Hashable] = set()
+        self._before: set[Hashable] = set()
         self._at_work: dict[Hashable, asyncio.Future[None] | None] = {}
         """With something to wait for, once a copy has come."""
 
@@ -46,7 +48,7 @@ class Deduplicate:
         key = self._key(delivery)
         if key in self._at_work:
             return self._after_first(key, delivery, next)
-        if key in self._handled:
+        if key in self._handled or key in self._before:
             return self._drop()
         self._at_work[key] = None
         return self._first(key, delivery, next)
@@ -64,7 +66,7 @@ class Deduplicate:
         fresh: dict[Hashable, Delivery] = {}
         for each in batch.members:
             key = self._key(each)
-            if key not in self._handled:
+            if key not in self._handled and key not in self._before:
                 fresh.setdefault(key, each)
         self.dropped += len(batch.members) - len(fresh)
         if not fresh:
@@ -76,9 +78,9 @@ class Deduplicate:
         return outcome
 
     def _remember(self, key: Hashable) -> None:
-        self._handled[key] = None
-        if len(self._handled) > self._most:
-            self._handled.popitem(last=False)
+        self._handled.add(key)
+        if len(self._handled) >= self._most:
+            self._before, self._handled = self._handled, set()
 
     async def _first(self, key: Hashable, delivery: Delivery, next: Handler) -> Outcome:
         try:
