@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -95,16 +93,11 @@ def write(folder: Path, name: str, rows: list[bytes], count: int) -> str:
 
 
 def session(**settings: str) -> Any:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
+    """As a user gets one of us."""
+    from dragoman.pipeline.starting import session
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "16384")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    builder = builder.config("spark.driver.memory", "3g").config("spark.log.level", "ERROR")
-    for name, setting in settings.items():
-        builder = builder.config(name.replace("_", "."), setting)
-    return builder.getOrCreate()
+    given = {name.replace("_", "."): setting for name, setting in settings.items()}
+    return session("local[2]", {"spark.driver.memory": "3g", **given})
 
 
 def rates(cases: dict[str, tuple[Any, int]], rounds: int) -> dict[str, float]:

@@ -16,6 +16,8 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     "spark.sql.shuffle.partitions": "4",
+    # Rows go to and from the Python workers by it; a tenth to a fifth faster than by TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.log.level": "ERROR",
 }
 
