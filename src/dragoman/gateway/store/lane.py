@@ -23,7 +23,7 @@ Outcome = tuple[Any, BaseException | None]
 
 _MOST = 256
 _BUSY = 8
-_GATHER = 0.002
+_GATHER = 0.001
 """Seconds to wait for more after a batch of so many: each commit costs, and the more share it the better."""
 _ATTEMPTS = 20
 
