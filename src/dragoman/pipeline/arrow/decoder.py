@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dragoman.core.errors import ConfigurationError, NotFound, SchemaError, UnknownSchema
 from dragoman.pipeline.arrow.arrays import struct, valid_mask
@@ -87,10 +88,11 @@ class Decoder:
         headers = headers_of(frames)
         count = len(frames)
         ids = pa.array(headers.ids, pa.int32(), mask=~headers.framed)
-        if count and headers.framed.all() and (headers.ids == headers.ids[0]).all():
-            values, rejections = self._decode_same(int(headers.ids[0]), frames)
+        found = np.unique(headers.ids[headers.framed])
+        if len(found) == 1:
+            values, rejections = self._decode_one(int(found[0]), frames, headers)
         else:
-            values, rejections = self._decode_mixed(frames, headers)
+            values, rejections = self._decode_mixed(frames, headers, found)
         keep = good_rows(count, rejections) & ~headers.missing
         return Decoded(masked(values, keep), ids, rejections)
 
@@ -100,13 +102,22 @@ class Decoder:
             return pa.nulls(len(frames), self.type), dict.fromkeys(range(len(frames)), plan)
         return plan.decode(frames)
 
-    def _decode_mixed(self, frames: Any, headers: Headers) -> tuple[Any, dict[int, Rejection]]:
+    def _decode_one(self, schema_id: int, frames: Any, headers: Headers) -> tuple[Any, dict[int, Rejection]]:
+        """Frames of one schema. What stands between them is read as if it were one of them, and dropped."""
+        if headers.framed.all():
+            return self._decode_same(schema_id, frames)
+        some = frames[int(np.argmax(headers.framed))]
+        values, found = self._decode_same(schema_id, pc.if_else(pa.array(headers.framed), frames, some))
+        rejections = {row: rejection for row, rejection in found.items() if headers.framed[row]}
+        return values, rejections | _unframed(headers)
+
+    def _decode_mixed(self, frames: Any, headers: Headers, ids: Any) -> tuple[Any, dict[int, Rejection]]:
         """Each schema's rows together, then all back in order."""
         rejections = _unframed(headers)
         parts: list[Any] = []
         place: Any = np.full(len(frames), -1, dtype=np.int64)
         done = 0
-        for schema_id in np.unique(headers.ids[headers.framed]).tolist():
+        for schema_id in ids.tolist():
             rows = np.flatnonzero(headers.framed & (headers.ids == schema_id))
             values, found = self._decode_same(schema_id, frames.take(pa.array(rows)))
             rejections |= {int(rows[row]): rejection for row, rejection in found.items()}

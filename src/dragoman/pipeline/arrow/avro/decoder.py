@@ -3,13 +3,14 @@
 The vectorised reader is fast but trusting: it ignores bytes behind a value, and one bad row fails the
 whole call without saying which. So each frame is read as a record of its header, its value and an end
 mark that is added to it. A row that took too few or too many bytes shows a wrong mark. When a call fails,
-the rows are split until those at fault are alone, and these are judged by the exact reader of ``rows``.
+the rows are halved until those at fault are alone, and these are judged by the exact reader of ``rows``.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,8 @@ from dragoman.schema.framing import HEADER_SIZE
 
 CHUNK = 512
 """A batch with bad rows is read in parts of so many rows."""
-FAN = 4
-"""A part that fails is cut in so many."""
-SMALLEST = 16
-"""So few rows are not cut further: reading them one by one is cheaper than a call."""
+SMALLEST = 8
+"""So few rows are not halved further: reading them one by one is cheaper than a call."""
 
 
 def _end_mark() -> bytes:
@@ -90,18 +89,26 @@ class AvroColumnDecoder:
         return Rejection(Reason.SYNTAX, "The fast and the exact reader disagree about this message.")
 
     def _by_parts(self, rows: list[bytes], schema: str) -> tuple[Any, dict[int, Rejection]]:
-        """Find the bad rows, put a good one in the place of each, and read all of it once more."""
-        suspects = _suspects(rows, schema)
-        self._bad_before = bool(suspects)
-        rejections = self._judged(rows, suspects)
-        good = next((row for number, row in enumerate(rows) if number not in rejections), None)
-        filled = list(rows)
-        for row in rejections:
-            filled[row] = good or b""
-        batch = _try(filled, schema)
-        if batch is None:  # none is good, or the two readers disagree: the exact one is right
-            return self._by_rows([row[: -len(_MARK)] for row in rows])
-        columns, found = self._finish(batch, filled)
+        """Part by part, with a good row in the place of each bad one."""
+        rejections: dict[int, Rejection] = {}
+        filled: list[bytes] = []
+        batches = []
+        for start in range(0, len(rows), CHUNK):
+            part = rows[start : start + CHUNK]
+            batch = _try(part, schema)
+            if batch is None:
+                found = self._judged(part, _suspects(part, schema))
+                others = (row for number, row in enumerate(part) if number not in found)
+                good = next(chain(others, filled), b"")
+                part = [good if number in found else row for number, row in enumerate(part)]
+                rejections |= {start + number: rejection for number, rejection in found.items()}
+                batch = _try(part, schema)
+            if batch is None:  # none is good, or the two readers disagree: the exact one is right
+                return self._by_rows([row[: -len(_MARK)] for row in rows])
+            filled += part
+            batches.append(batch)
+        self._bad_before = bool(rejections)
+        columns, found = self._finish(pa.concat_batches(batches), filled)
         return columns, found | rejections
 
     def _judged(self, rows: list[bytes], suspects: list[int]) -> dict[int, Rejection]:
@@ -127,22 +134,22 @@ class AvroColumnDecoder:
 
 
 def _suspects(rows: list[bytes], schema: str) -> list[int]:
-    """A few rows, with all those among them that make the vectorised reader fail."""
+    """Some rows of a part that failed, with all those among them that make the vectorised reader fail."""
     found: list[int] = []
-    ranges = _cut(0, len(rows), CHUNK)
-    while ranges:
-        start, stop = ranges.pop()
-        if _try(rows[start:stop], schema) is not None:
-            continue
-        if stop - start > SMALLEST:
-            ranges += _cut(start, stop, -(-(stop - start) // FAN))
-        else:
+    failing = [(0, len(rows))]
+    while failing:
+        start, stop = failing.pop()
+        if stop - start <= SMALLEST:
             found += range(start, stop)
+            continue
+        middle = (start + stop) // 2
+        first_fails = _try(rows[start:middle], schema) is None
+        if first_fails:
+            failing.append((start, middle))
+        # If the first half is good, it must be the second.
+        if not first_fails or _try(rows[middle:stop], schema) is None:
+            failing.append((middle, stop))
     return found
-
-
-def _cut(start: int, stop: int, width: int) -> list[tuple[int, int]]:
-    return [(low, min(low + width, stop)) for low in range(start, stop, width)]
 
 
 def read_frame(read: RowReader, frame: bytes) -> Any:
