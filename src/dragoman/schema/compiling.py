@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dragoman.core.errors import EncodeError, IncompatibleSchema
+
 
 class Compilation:
     """Collects functions and the objects they use. Names in sources come from here or are quoted."""
 
-    def __init__(self) -> None:
+    def __init__(self, filename: str = "<dragoman codec>") -> None:
+        self.filename = filename
         self.scope: dict[str, Any] = {}
         self._sources: list[str] = []
         self._names: dict[int, str] = {}
@@ -25,9 +28,23 @@ class Compilation:
     def add(self, source: str) -> None:
         self._sources.append(source)
 
-    def compile(self, name: str) -> Callable[[Any], Any]:
+    def compile(self, name: str) -> Callable[..., Any]:
         """The function of this name, with all that were added before."""
-        exec(compile("\n".join(self._sources), "<dragoman codec>", "exec"), self.scope)  # noqa: S102
+        exec(compile("\n".join(self._sources), self.filename, "exec"), self.scope)  # noqa: S102
         self._sources.clear()
-        made: Callable[[Any], Any] = self.scope[name]
+        made: Callable[..., Any] = self.scope[name]
         return made
+
+
+def unable(reason: IncompatibleSchema) -> Callable[[Any], bytes]:
+    """For a class that can read a schema and cannot write it: the encoder says so when somebody tries."""
+
+    def encode(value: Any) -> bytes:
+        raise EncodeError(
+            f"{type(value).__name__} cannot be written with this schema: {reason.what}",
+            code="message.encode.class",
+            next=reason.next,
+            field=reason.where.get("field"),
+        )
+
+    return encode

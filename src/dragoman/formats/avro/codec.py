@@ -21,6 +21,7 @@ from dragoman.formats.avro.encoder import compile_encoder
 from dragoman.formats.avro.runtime import Broken, Metered, Refused
 from dragoman.formats.avro.schema import AvroSchema
 from dragoman.formats.avro.source import Source
+from dragoman.schema.compiling import unable
 from dragoman.schema.types import Type
 
 
@@ -40,24 +41,11 @@ def compile_codec(writer: AvroSchema, reader: AvroSchema, type: Type | None) -> 
 
 def _encode(writer: AvroSchema, type: Type | None, title: str) -> Callable[[Any], bytes]:
     source = Source(title)
-    source.values["failed"] = partial(_unencodable, source, title)
+    source.scope["failed"] = partial(_unencodable, source, title)
     try:
         return compile_encoder(writer.root, type, source)
     except IncompatibleSchema as error:
-        # The class can read this schema, and cannot write it: said when somebody tries.
-        return _unable(error)
-
-
-def _unable(reason: IncompatibleSchema) -> Callable[[Any], bytes]:
-    def encode(value: Any) -> bytes:
-        raise EncodeError(
-            f"{type(value).__name__} cannot be written with this schema: {reason.what}",
-            code="message.encode.class",
-            next=reason.next,
-            field=reason.where.get("field"),
-        )
-
-    return encode
+        return unable(error)
 
 
 def _unencodable(source: Source, title: str, error: Exception) -> MessageError:
@@ -95,8 +83,8 @@ def _violated(error: Broken | Refused, path: str, title: str) -> ConstraintViola
 
 def _decode(writer: AvroSchema, reader: AvroSchema, type: Type | None, title: str) -> Callable[[bytes], Any]:
     source = Source(title)
-    source.values["failed"] = partial(_undecodable, source, title)
-    source.values["wrong_end"] = partial(_wrong_end, title)
+    source.scope["failed"] = partial(_undecodable, source, title)
+    source.scope["wrong_end"] = partial(_wrong_end, title)
     decode, metered = compile_decoder(writer.root, reader.root, type, source)
     if not metered:
         return decode

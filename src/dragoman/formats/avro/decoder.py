@@ -56,7 +56,7 @@ def compile_decoder(
 class _Decoder:
     def __init__(self, source: Source, writer: Node) -> None:
         self.source = source
-        self.source.values["new"] = object.__new__
+        self.source.scope["new"] = object.__new__
         self.checker = Checker()
         self.sizes = Sizes()
         self.shared = shared_records(writer)

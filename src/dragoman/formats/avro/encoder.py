@@ -196,7 +196,7 @@ class _Encoder:
                 (test_for(self.source, branch, part, value, node), (index, branch, part))
                 for index, branch, part in real
             ]
-        self.source.values["choose"] = choose
+        self.source.scope["choose"] = choose
         picked = self.source.name("b")
         self.source.add(f"{picked} = choose({self.source.bind(node, 'union')}, {value})")
         return [(f"{picked} == {choice[0]}", choice) for choice in choices]
@@ -301,7 +301,7 @@ class _Encoder:
             case "float" | "double":
                 value = self._local(value)
                 self._limits(node, type, value)
-                pack = self.source.bind(self.source.values[node.kind.upper()].pack, "pack")
+                pack = self.source.bind(self.source.scope[node.kind.upper()].pack, "pack")
                 return [self._local(f"{pack}({value} if {value}.__class__ is float else real({value}))", "p")]
             case "string":
                 return self._string(node, type, value)

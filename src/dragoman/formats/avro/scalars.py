@@ -31,7 +31,7 @@ def bare(source: Source, kind: str, size: int = 0) -> str:
             return f"({number} >> 1) ^ -({number} & 1)"
         case "float" | "double":
             unpack = f"UNPACK_{kind.upper()}"
-            source.values[unpack] = source.values[kind.upper()].unpack_from
+            source.scope[unpack] = source.scope[kind.upper()].unpack_from
             return f"{unpack}(data, i)[0]"
         case "fixed":
             source.add(f"j = i + {size}")
@@ -79,7 +79,7 @@ def _converted(
             scaled = writer.logical or logical
             return f"decimal_of({value}, {scaled.precision}, {scaled.scale})"
         case "uuid":
-            source.values["UUID"] = UUID
+            source.scope["UUID"] = UUID
             if writer.kind == "fixed":
                 return f"str(UUID(bytes={value}))" if wanted is str else f"UUID(bytes={value})"
             return f"uuid_str({value}.decode())" if wanted is str else f"UUID({value}.decode())"
@@ -99,11 +99,11 @@ def _moment(source: Source, writer: Logical, reader: Logical, wanted: object, va
         have, want = _IN_UNIT[unit], _IN_UNIT[target]
         return f"({value}) * {want // have}" if want > have else f"({value}) // {have // want}"
     if reader.name == "date":
-        source.values["date_of"] = dt.date.fromordinal
+        source.scope["date_of"] = dt.date.fromordinal
         return f"date_of(({value}) + EPOCH_DAY)"
     micros = _MICROS[unit].format(value)
     if reader.name.startswith("time-"):
         return f"time_of({micros})"
-    source.values["timedelta"] = dt.timedelta
+    source.scope["timedelta"] = dt.timedelta
     epoch = "LOCAL_EPOCH" if reader.name.startswith("local") else "EPOCH"
     return f"{epoch} + timedelta(0, 0, {micros})"

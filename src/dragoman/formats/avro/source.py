@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dragoman.formats.avro import runtime
 from dragoman.formats.avro.nodes import Enum, Fixed, Node, Primitive, Record
+from dragoman.schema.compiling import Compilation
 
 
 def described(node: Node) -> str:
@@ -37,22 +37,21 @@ NOTHING = About("", "")
 MAX_STEPS = 8
 
 
-@dataclass(slots=True)
-class Source:
-    """Grows line by line, then becomes functions. ``values`` are the objects the lines refer to."""
+class Source(Compilation):
+    """Grows line by line. ``now`` is what the lines to come are about."""
 
-    title: str
-    lines: list[str] = field(default_factory=list)
-    about: list[About] = field(default_factory=list)
-    values: dict[str, Any] = field(default_factory=lambda: dict(vars(runtime)))
-    now: About = NOTHING
-    filename: str = ""
-    _indent: int = 0
-    _names: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    def __init__(self, title: str) -> None:
+        # A file of its own, by which its lines are found in a traceback.
+        super().__init__(f"<avro codec {next(_numbers)}: {title}>")
+        self.scope.update(vars(runtime))
+        self.now = NOTHING
+        self._about: list[About] = []
+        self._indent = 0
+        self._locals = itertools.count(1)
 
     def add(self, line: str) -> None:
-        self.lines.append("    " * self._indent + line)
-        self.about.append(self.now)
+        super().add("    " * self._indent + line)
+        self._about.append(self.now)
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
@@ -67,27 +66,15 @@ class Source:
             self.add("raise failed(error) from error")
 
     def name(self, hint: str) -> str:
-        return f"{hint}{next(self._names)}"
-
-    def bind(self, value: Any, hint: str) -> str:
-        """A name for an object that cannot be written as source."""
-        name = self.name(hint.upper() + "_")
-        self.values[name] = value
-        return name
-
-    def compile(self, function: str) -> Callable[..., Any]:
-        self.filename = f"<avro codec {next(_numbers)}: {self.title}>"
-        code = compile("\n".join(self.lines) + "\n", self.filename, "exec")
-        exec(code, self.values)  # noqa: S102
-        compiled: Callable[..., Any] = self.values[function]
-        return compiled
+        """A name that no other value of these functions has."""
+        return f"{hint}{next(self._locals)}"
 
     def blame(self, trace: TracebackType | None) -> About:
         """What the innermost line of ours in a traceback is about; its path goes through all of them."""
         found = [NOTHING]
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == self.filename:
-                found.append(self.about[trace.tb_lineno - 1])
+                found.append(self._about[trace.tb_lineno - 1])
             trace = trace.tb_next
         steps = [about.path for about in found if about.path]
         if len(steps) > MAX_STEPS:

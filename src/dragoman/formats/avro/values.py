@@ -116,7 +116,7 @@ def as_source(source: Source, value: Any) -> str:
     name = source.bind(value, "default")
     if isinstance(value, _IMMUTABLE):
         return name
-    source.values["deepcopy"] = copy.deepcopy
+    source.scope["deepcopy"] = copy.deepcopy
     return f"deepcopy({name})"
 
 
