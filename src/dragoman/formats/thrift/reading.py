@@ -9,8 +9,8 @@ from uuid import UUID
 
 from dragoman.core.errors import IncompatibleSchema
 from dragoman.formats.thrift.binding import default_of, matched, members, unfit
-from dragoman.formats.thrift.conversions import conversion
-from dragoman.formats.thrift.emission import RUNTIME, Emission, Lines
+from dragoman.formats.thrift.compiler import Compiler, Shape, indented
+from dragoman.formats.thrift.emission import Emission, Lines
 from dragoman.formats.thrift.model import (
     Base,
     Enum,
@@ -27,43 +27,24 @@ from dragoman.formats.thrift.model import (
 from dragoman.formats.thrift.wire import MAX_DEPTH
 from dragoman.schema import types as neutral
 from dragoman.schema.binding import constructor, unwrap
-from dragoman.schema.compiling import Compilation
-from dragoman.schema.constraining import checker
 from dragoman.schema.types import Construction, RecordType, UnionType
 
 Read = Callable[[bytes, int, int], tuple[Any, int]]
 """Takes the payload, a place in it and the depth; gives the value and the place behind it."""
 
-Shape = RecordType | UnionType | None
-"""What a struct is read into: an instance, the branch of a union, or a dict."""
-
 
 def compile_reader(struct: Struct, record: RecordType | None, emission: Emission) -> Read:
     """Raises ``IncompatibleSchema`` where the class does not fit."""
     reader = _Reader(emission)
-    made: Any = reader.code.compile(reader.function(struct, record))
-    read: Read = made
-    return read
+    return reader.code.compile(reader.function(struct, record))
 
 
-class _Reader:
+class _Reader(Compiler):
+    parameters = "b, p, d"
+
     def __init__(self, emission: Emission) -> None:
-        self.emission = emission
-        self.code = Compilation()
-        self.code.scope.update(RUNTIME)
+        super().__init__(emission)
         self.code.scope["UUID"] = UUID
-        self.names: dict[tuple[int, int], str] = {}
-        self.count = 0
-        self.kept: list[Shape] = []
-
-    def function(self, struct: Struct, shape: Shape) -> str:
-        key = (id(struct), id(shape))
-        if key not in self.names:
-            # Kept alive, so that no other shape gets its identity.
-            self.kept.append(shape)
-            name = self.names[key] = f"read{len(self.names)}"
-            self.code.add("\n".join([f"def {name}(b, p, d):", *indented(self.body(struct, shape))]))
-        return self.names[key]
 
     def body(self, struct: Struct, shape: Shape) -> Lines:
         wanted = self.wanted(struct, shape)
@@ -175,7 +156,8 @@ class _Reader:
                     return [*lines, f"{target} = {names}({target}, {target})"]
                 return [*lines, *self.converted(type, wanted, target, name, owner)]
             case StructType():
-                return self.struct(type.struct, wanted, target, name, owner)
+                shape = self.shape(type.struct, wanted, name, owner)
+                return [f"{target}, p = {self.function(type.struct, shape)}(b, p, d + 1)"]
             case MapType():
                 return self.map(type, wanted, target, name, owner)
             case ListType() | SetType():
@@ -186,22 +168,9 @@ class _Reader:
     ) -> Lines:
         if wanted is None:
             return []
-        how = conversion(wanted, type)
-        if how is None:
-            raise unfit(owner, name, "does not fit its type in the schema")
+        how = self.conversion(type, wanted, name, owner)
         lines = [f"{target} = {self.code.bind(how.read, 'convert')}({target})"] if how.read else []
         return [*lines, *self.checked(wanted, target, name)]
-
-    def checked(self, wanted: neutral.Type | None, target: str, name: str) -> Lines:
-        constraints = getattr(wanted, "constraints", ())
-        return [f"{self.code.bind(checker(name, constraints), 'check')}({target})"] if constraints else []
-
-    def struct(
-        self, struct: Struct, wanted: neutral.Type | None, target: str, name: str, owner: RecordType | None
-    ) -> Lines:
-        if wanted is not None and not isinstance(wanted, RecordType | UnionType):
-            raise unfit(owner, name, f"cannot hold a {struct.name}")
-        return [f"{target}, p = {self.function(struct, wanted)}(b, p, d + 1)"]
 
     def parts(
         self,
@@ -211,31 +180,27 @@ class _Reader:
         name: str,
         owner: RecordType | None,
     ) -> Lines:
-        if wanted is not None and not isinstance(wanted, neutral.ArrayType):
-            raise unfit(owner, name, "is not a list in the class")
-        self.count += 1
-        size, codes, made, each = (f"{letter}{self.count}" for letter in "zcay")
-        inner = self.value(type.item, wanted.items if wanted else None, each, name, owner)
+        items = self.items(wanted, name, owner)
+        size, codes, made, each = self.locals("zcay")
+        inner = self.value(type.item, items, each, name, owner)
         lines = self.emission.read_parts(size, codes, (type.item,), name)
         lines += [f"{made} = []", f"for _ in range({size}):", *indented([*inner, f"{made}.append({each})"])]
-        kind = wanted.python if wanted else set if isinstance(type, SetType) and hashable(type.item) else list
+        kind: Any = set if isinstance(type, SetType) and hashable(type.item) else list
+        if isinstance(wanted, neutral.ArrayType):
+            kind = wanted.python
         lines.append(f"{target} = {made if kind is list else f'{kind.__name__}({made})'}")
         return [*lines, *self.checked(wanted, target, name)]
 
     def map(
         self, type: MapType, wanted: neutral.Type | None, target: str, name: str, owner: RecordType | None
     ) -> Lines:
-        if wanted is not None and not (isinstance(wanted, neutral.MapType) and type.key is Base.STRING):
-            raise unfit(owner, name, "is not a map from strings in the class and the schema")
+        values = self.values(type, wanted, name, owner)
         if not hashable(type.key):
             raise unfit(owner, name, "has keys that no Python dict can have")
-        self.count += 1
-        size, codes, made, key, each = (f"{letter}{self.count}" for letter in "zcaky")
+        size, codes, made, key, each = self.locals("zcaky")
         lines = self.emission.read_parts(size, codes, (type.key, type.value), name)
         inner = self.value(type.key, None, key, name, owner)
-        inner += self.value(
-            type.value, wanted.values if isinstance(wanted, neutral.MapType) else None, each, name, owner
-        )
+        inner += self.value(type.value, values, each, name, owner)
         lines += [
             f"{made} = {{}}",
             f"for _ in range({size}):",
@@ -256,7 +221,3 @@ def enum_names(enum: Enum) -> Callable[[int, int], str | int]:
     found: Any = names.get
     made: Callable[[int, int], str | int] = found
     return made
-
-
-def indented(lines: Lines) -> Lines:
-    return ["    " + line for line in lines]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.formats.thrift.binding import matched, members, unfit
-from dragoman.formats.thrift.conversions import conversion
-from dragoman.formats.thrift.emission import RUNTIME, Emission, Lines, compact_header
+from dragoman.formats.thrift.binding import matched, members
+from dragoman.formats.thrift.compiler import Compiler, Shape, indented
+from dragoman.formats.thrift.emission import Emission, Lines, compact_header
 from dragoman.formats.thrift.model import (
     Base,
     Enum,
@@ -21,11 +21,8 @@ from dragoman.formats.thrift.model import (
     StructType,
     Type,
 )
-from dragoman.formats.thrift.reading import Shape, indented
 from dragoman.schema import types as neutral
 from dragoman.schema.binding import python_type, unwrap
-from dragoman.schema.compiling import Compilation
-from dragoman.schema.constraining import checker
 from dragoman.schema.types import RecordType, UnionType
 
 Write = Callable[[bytearray, Any], None]
@@ -34,30 +31,18 @@ Write = Callable[[bytearray, Any], None]
 def compile_writer(struct: Struct, record: RecordType | None, emission: Emission) -> Write:
     """Raises ``IncompatibleSchema`` where the class does not fit."""
     writer = _Writer(emission)
-    made: Any = writer.code.compile(writer.function(struct, record))
-    write: Write = made
-    return write
+    return writer.code.compile(writer.function(struct, record))
 
 
-class _Writer:
+class _Writer(Compiler):
+    parameters = "out, v"
+
     def __init__(self, emission: Emission) -> None:
-        self.emission = emission
-        self.code = Compilation()
-        self.code.scope.update(RUNTIME)
+        super().__init__(emission)
         self.code.scope.update({"known": known, "one_of": one_of, "no_branch": no_branch})
-        self.names: dict[tuple[int, int], str] = {}
-        self.count = 0
-        self.kept: list[Shape] = []
 
-    def function(self, struct: Struct, shape: Shape) -> str:
-        key = (id(struct), id(shape))
-        if key not in self.names:
-            # Kept alive, so that no other shape gets its identity.
-            self.kept.append(shape)
-            name = self.names[key] = f"write{len(self.names)}"
-            body = self.union(struct, shape) if isinstance(shape, UnionType) else self.struct(struct, shape)
-            self.code.add("\n".join([f"def {name}(out, v):", *indented(body)]))
-        return self.names[key]
+    def body(self, struct: Struct, shape: Shape) -> Lines:
+        return self.union(struct, shape) if isinstance(shape, UnionType) else self.struct(struct, shape)
 
     def struct(self, struct: Struct, record: RecordType | None) -> Lines:
         fields = sorted(struct.fields, key=lambda field: field.id)
@@ -141,9 +126,8 @@ class _Writer:
                 lines, value = self.converted(type, wanted, value, name, owner)
                 return [*lines, *self.emission.write_base(Base.I32, value, name)]
             case StructType():
-                if wanted is not None and not isinstance(wanted, RecordType | UnionType):
-                    raise unfit(owner, name, f"cannot hold a {type.struct.name}")
-                return [f"{self.function(type.struct, wanted)}(out, {value})"]
+                shape = self.shape(type.struct, wanted, name, owner)
+                return [f"{self.function(type.struct, shape)}(out, {value})"]
             case MapType():
                 return self.map(type, wanted, value, name, owner)
             case ListType() | SetType():
@@ -154,15 +138,9 @@ class _Writer:
     ) -> tuple[Lines, str]:
         if wanted is None:
             return [], value
-        how = conversion(wanted, type)
-        if how is None:
-            raise unfit(owner, name, "does not fit its type in the schema")
+        how = self.conversion(type, wanted, name, owner)
         lines = self.checked(wanted, value, name)
         return lines, f"{self.code.bind(how.write, 'convert')}({value})" if how.write else value
-
-    def checked(self, wanted: neutral.Type | None, value: str, name: str) -> Lines:
-        constraints = getattr(wanted, "constraints", ())
-        return [f"{self.code.bind(checker(name, constraints), 'check')}({value})"] if constraints else []
 
     def parts(
         self,
@@ -172,29 +150,23 @@ class _Writer:
         name: str,
         owner: RecordType | None,
     ) -> Lines:
-        if wanted is not None and not isinstance(wanted, neutral.ArrayType):
-            raise unfit(owner, name, "is not a list in the class")
-        self.count += 1
-        parts, size, each = (f"{letter}{self.count}" for letter in "azy")
+        items = self.items(wanted, name, owner)
+        parts, size, each = self.locals("azy")
         source = "ordered" if isinstance(type, SetType) else "listed"
         lines = [*self.checked(wanted, value, name), f"{parts} = {source}({value})", f"{size} = len({parts})"]
         lines += self.emission.write_parts(size, (type.item,))
-        inner = self.value(type.item, wanted.items if wanted else None, each, name, owner)
+        inner = self.value(type.item, items, each, name, owner)
         return [*lines, f"for {each} in {parts}:", *indented(inner)]
 
     def map(
         self, type: MapType, wanted: neutral.Type | None, value: str, name: str, owner: RecordType | None
     ) -> Lines:
-        if wanted is not None and not (isinstance(wanted, neutral.MapType) and type.key is Base.STRING):
-            raise unfit(owner, name, "is not a map from strings in the class and the schema")
-        self.count += 1
-        entries, size, key, each = (f"{letter}{self.count}" for letter in "azky")
+        values = self.values(type, wanted, name, owner)
+        entries, size, key, each = self.locals("azky")
         lines = [*self.checked(wanted, value, name), f"{entries} = {value}", f"{size} = len({entries})"]
         lines += self.emission.write_parts(size, (type.key, type.value))
         inner = self.value(type.key, None, key, name, owner)
-        inner += self.value(
-            type.value, wanted.values if isinstance(wanted, neutral.MapType) else None, each, name, owner
-        )
+        inner += self.value(type.value, values, each, name, owner)
         return [*lines, f"for {key}, {each} in {entries}.items():", *indented(inner)]
 
 
