@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 
 import jwt
@@ -42,6 +43,23 @@ async def test_1_a_captured_request_cannot_be_replayed() -> None:
                 await drop(gateway, captured)
             except InvalidEnvelope as error:
                 assert error.code == "gateway.envelope.stale"
+        assert len(await inside(gateway)) == 1
+
+
+async def test_1_a_captured_repetition_cannot_be_replayed_when_the_first_is_forgotten() -> None:
+    """It has a later timestamp, so it is valid for longer."""
+    clock = Clock()
+    async with running(clock, replay_window=300.0, skew=60.0) as gateway:
+        first = ask()
+        await drop(gateway, first)
+        await gateway.drop_off.close()
+        clock.ahead = 250
+        moment = datetime.fromtimestamp(clock(), UTC).isoformat()
+        repetition = changed(first, "destination", timestamp=moment)
+        await drop(gateway, repetition)
+        clock.ahead = 400
+        await gateway.store.sweep(clock())
+        await drop(gateway, repetition)
         assert len(await inside(gateway)) == 1
 
 

@@ -78,6 +78,17 @@ async def test_an_expired_ticket_is_nobodys(store: Store, now: float) -> None:
     assert (await store.claim(replace(ticket, at=now + 61, expires=now + 100), stale=now + 31)).mine
 
 
+async def test_a_ticket_is_remembered_for_as_long_as_a_repetition_is_valid(store: Store, now: float) -> None:
+    ticket = a_ticket(now)
+    await store.claim(ticket, stale=now - 30)
+    await store.settle(ticket.key, "done")
+    later = replace(ticket, at=now + 50, expires=now + 110)
+    for at in (now + 50, now + 61, now + 109):
+        assert await store.claim(replace(later, at=at), stale=at - 30) == Claim(False, "digest", "done")
+    await store.claim(replace(ticket, at=now + 50), stale=now + 20)
+    assert not (await store.claim(replace(later, at=now + 109), stale=now + 79)).mine
+
+
 async def test_a_response_is_taken_once_by_one_of_many(store: Store, now: float) -> None:
     held = a_response(now)
     assert await store.hold(held, now)
@@ -109,6 +120,17 @@ async def test_a_leased_response_comes_back_unless_it_arrived(store: Store, now:
     await store.done(held)
     assert await store.find(held.place, now + 100) == []
     assert await store.leased(held.place, now + 32) == []
+
+
+async def test_a_lease_is_not_cut_short_by_another_at_the_same_place(store: Store, now: float) -> None:
+    held = a_response(now, Collect.LEASE)
+    other = replace(held, entity="price")
+    for each in (held, other):
+        await store.hold(each, now)
+    assert await store.take(held, now)
+    assert await store.take(other, now - 100)
+    assert await store.leased(held.place, now) == [held]
+    assert await store.find(held.place, now) == [other]
 
 
 async def test_a_kept_response_can_be_taken_until_it_expires(store: Store, now: float) -> None:

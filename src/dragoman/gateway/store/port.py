@@ -104,7 +104,8 @@ class Store(Protocol):
 
     async def claim(self, ticket: Ticket, *, stale: float) -> Claim:
         """Take the ticket if nobody has it. One without an outcome that is older than ``stale`` counts as
-        nobody's: whoever had it has died. One of several who claim at once gets it."""
+        nobody's: whoever had it has died. One of several who claim at once gets it. A ticket that somebody
+        has is remembered for as long as this one would be: it may be valid for longer than the first."""
 
     def settle(self, key: str, outcome: str) -> Future[None]:
         """Say what came of it: begun at once, whether or not it is waited for."""

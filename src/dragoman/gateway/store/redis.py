@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -28,7 +28,13 @@ _CLAIM = """
 local old = redis.call('HMGET', KEYS[1], 'digest', 'made', 'outcome', 'expires')
 local gone = not old[1] or tonumber(old[4]) <= tonumber(ARGV[2])
 local stale = old[1] and old[3] == '' and old[1] == ARGV[1] and tonumber(old[2]) < tonumber(ARGV[4])
-if not gone and not stale then return {0, old[1], old[3]} end
+if not gone and not stale then
+  if tonumber(old[4]) < tonumber(ARGV[3]) then
+    redis.call('HSET', KEYS[1], 'expires', ARGV[3])
+    redis.call('EXPIREAT', KEYS[1], math.ceil(tonumber(ARGV[3])))
+  end
+  return {0, old[1], old[3]}
+end
 redis.call('HSET', KEYS[1], 'digest', ARGV[1], 'made', ARGV[2], 'outcome', '', 'expires', ARGV[3])
 redis.call('EXPIREAT', KEYS[1], math.ceil(tonumber(ARGV[3])))
 return {1}
@@ -56,7 +62,9 @@ if ARGV[3] == 'once' then
   redis.call('ZREM', KEYS[2], ARGV[5])
 else
   redis.call('HSET', KEYS[3], ARGV[1], ARGV[4])
-  redis.call('EXPIREAT', KEYS[3], math.ceil(tonumber(ARGV[4])))
+  if redis.call('EXPIRETIME', KEYS[3]) < tonumber(ARGV[4]) then
+    redis.call('EXPIREAT', KEYS[3], math.ceil(tonumber(ARGV[4])))
+  end
 end
 return 1
 """
@@ -73,7 +81,7 @@ class RedisStore:
     def __init__(self, url: str) -> None:
         try:
             from redis.asyncio import BlockingConnectionPool, Redis
-            from redis.exceptions import RedisError
+            from redis.exceptions import RedisError, ResponseError
         except ModuleNotFoundError as error:
             raise ExtraMissing(
                 "The store needs the package 'redis'.", next="Run: pip install 'dragoman[redis]'"
@@ -89,15 +97,24 @@ class RedisStore:
             ) from None
         self._redis: Any = Redis(connection_pool=pool)
         self._errors: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
+        self._refusal: type[Exception] = ResponseError
         scripts = (_CLAIM, _SETTLE, _RELEASE, _HOLD, _TAKE)
         self._claim, self._settle, self._release, self._hold, self._take = (
             self._redis.register_script(each) for each in scripts
         )
 
     async def open(self) -> None:
-        settings = await self._ask(self._redis.config_get("appendonly"))
+        settings = await self._ask(self._settings())
         if settings.get("appendonly") == "no":
             log.warning("Redis keeps nothing on disk: what was accepted is lost when it stops.")
+
+    async def _settings(self) -> Mapping[str, str]:
+        try:
+            found: Mapping[str, str] = await self._redis.config_get("appendonly")
+        except self._refusal:
+            log.info("Redis does not tell its settings. Does it keep what it is told?")
+            return {}
+        return found
 
     async def close(self) -> None:
         await self._redis.aclose()

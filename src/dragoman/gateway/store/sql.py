@@ -22,6 +22,7 @@ _TAKE_OVER = (
     "UPDATE gateway_tickets SET digest = ?, made = ?, expires = ?, outcome = ''"
     " WHERE id = ? AND (expires <= ? OR (outcome = '' AND digest = ? AND made < ?))"
 )
+_REMEMBER = "UPDATE gateway_tickets SET expires = ? WHERE id = ? AND expires < ?"
 _SELECT = (
     "SELECT owner, client, request, entity, level, token, collect, lease, expires, body"
     " FROM gateway_responses WHERE client = ? AND request = ? AND expires > ?"
@@ -150,6 +151,7 @@ def _claim(tx: Transaction, ticket: Ticket, stale: float) -> Claim:
     # The condition is looked at again by the update itself, so of two who see a stale one, one gets it.
     if _changes(tx, _TAKE_OVER, (digest, at, expires, key, at, digest, stale)):
         return Claim(True)
+    tx.execute(_REMEMBER, (expires, key, expires))
     rows = tx.execute("SELECT digest, outcome FROM gateway_tickets WHERE id = ?", (key,))
     return Claim(False, *rows[0]) if rows else Claim(False)
 
