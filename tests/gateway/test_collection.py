@@ -224,6 +224,14 @@ async def test_waiting_ends_and_does_not_pile_up() -> None:
         assert found == [None, None, None]
 
 
+async def test_who_waits_is_let_go_when_the_gateway_stops() -> None:
+    async with running(longest_wait=600.0) as gateway:
+        waiting = asyncio.create_task(collect(gateway, ask(), wait=600.0))
+        while not len(gateway.collection.waiting):
+            await asyncio.sleep(0.01)
+    assert await asyncio.wait_for(waiting, 60) is None
+
+
 async def test_a_response_on_the_channel_is_stored_by_the_delivery_loop() -> None:
     async with running() as gateway:
         asked = ask()
@@ -327,3 +335,14 @@ async def test_the_audit_tells_who_did_what_without_data_or_tokens(tmp_path) -> 
     assert "ann-phone" in text and '"77"' in text
     assert "secret share" not in text
     assert asked.client.authorization not in text
+
+
+async def test_what_the_audit_cannot_take_is_done_and_told_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running(audit="/dev/full") as gateway:
+        asked = ask()
+        await answered(gateway, asked)
+        assert await collect(gateway, asked) is not None
+        assert gateway.audit.counts["not in the audit", ""] == 3
+    assert "collected, which the audit cannot take: No space left on device." in caplog.text

@@ -24,13 +24,14 @@ class Waiting:
         self._waiters: dict[Place, set[asyncio.Event]] = {}
         self._count = 0
         self._looking: asyncio.Task[None] | None = None
+        self._closed = False
 
     def __len__(self) -> int:
         return self._count
 
     async def wait(self, place: Place, seconds: float) -> bool:
-        """Whether something may have come. At once ``False`` when too many wait already."""
-        if self._count >= self._most:
+        """Whether something may have come. At once ``False`` when too many wait already, or it is closed."""
+        if self._closed or self._count >= self._most:
             return False
         event = asyncio.Event()
         self._waiters.setdefault(place, set()).add(event)
@@ -39,7 +40,8 @@ class Waiting:
             self._looking = asyncio.create_task(self._look())
         try:
             async with asyncio.timeout(seconds):
-                return await event.wait()
+                await event.wait()
+                return not self._closed
         except TimeoutError:
             return False
         finally:
@@ -67,6 +69,8 @@ class Waiting:
             self._looking = None
 
     async def close(self) -> None:
+        """All who wait go away with nothing."""
+        self._closed = True
         for events in self._waiters.values():
             for event in events:
                 event.set()
