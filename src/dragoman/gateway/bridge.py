@@ -7,9 +7,9 @@ from dragoman.client.endpoint import endpoint
 from dragoman.client.headers import EXPIRES_AT
 from dragoman.client.options import EndpointOptions, RetryOptions
 from dragoman.core.errors import Refused
-from dragoman.core.message import Message, header
+from dragoman.core.message import Message
 from dragoman.gateway.envelope.model import Envelope
-from dragoman.gateway.headers import HOPS, MESSAGE_ID
+from dragoman.gateway.headers import HOPS, MESSAGE_ID, hops_left
 
 _KEPT = (MESSAGE_ID, EXPIRES_AT)
 
@@ -29,11 +29,10 @@ def bridge(
     async def forward(envelope: Envelope, message: Message) -> None:
         headers = tuple(pair for pair in message.headers if pair[0] in _KEPT)
         if counted:
-            left = header(message.headers, HOPS)
-            if left is not None and (not left.isdigit() or int(left) < 1):
+            left = hops_left(message.headers)
+            if left < 1:
                 raise Refused("The envelope has been forwarded too often.", code="gateway.hops")
-            if left is not None:
-                headers = (*headers, (HOPS, str(int(left) - 1).encode()))
+            headers = (*headers, (HOPS, str(left - 1).encode()))
         await to.publish(target or channel, envelope, key=message.key, headers=headers)
 
     return forward

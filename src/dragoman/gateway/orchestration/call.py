@@ -16,12 +16,11 @@ from dragoman.gateway.envelope.derivation import Data, failed, nested
 from dragoman.gateway.envelope.mapping import from_data
 from dragoman.gateway.envelope.method import Method
 from dragoman.gateway.envelope.model import Envelope
-from dragoman.gateway.headers import HOPS, MESSAGE_ID
+from dragoman.gateway.headers import HOPS, MESSAGE_ID, hops_left
 from dragoman.gateway.security.passes import Passes
 
 R = TypeVar("R")
 
-DEFAULT_HOPS = 16
 DEFAULT_TIMEOUT = 30.0
 
 
@@ -45,8 +44,9 @@ class Call:
         self.client = client
         self.resource = resource
         self.owner = owner
-        self.hops = _number(header(message.headers, HOPS), DEFAULT_HOPS)
-        self.expires = _number(header(message.headers, EXPIRES_AT), None)
+        self.hops = hops_left(message.headers)
+        expires = header(message.headers, EXPIRES_AT)
+        self.expires = int(expires) if expires is not None and expires.isdigit() else None
         self._id = header(message.headers, MESSAGE_ID) or request.client.request_id.encode()
         self._passes = passes
         self._numbers = itertools.count(1)
@@ -189,7 +189,3 @@ async def _ended(tasks: Sequence[asyncio.Future[Any]]) -> None:
     for each in tasks:
         each.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _number(text: bytes | None, default: Any) -> Any:
-    return int(text) if text is not None and text.isdigit() else default
