@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import Client, ClientOptions, EndpointOptions, Message, RetryOptions, record
 from dragoman.core.broker import Subscription
-from dragoman.core.errors import ConfigurationError, EncodeError, GatewayError, RequestFailed
+from dragoman.core.errors import ConfigurationError, EncodeError, GatewayError, NotNow, RequestFailed
 from dragoman.gateway.envelope import Datum, Envelope, datum, failed, from_data, nested, parts, response
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.orchestration import Call, Outcomes, Passes, on, orchestrator
@@ -360,6 +360,40 @@ async def test_a_request_that_is_delivered_twice_is_handled_once(tmp_path: Path)
                 while sum(each.in_flight for each in gateway.client._run.consumers):
                     await asyncio.sleep(0.01)
             assert handled == [first.client.request_id, second.client.request_id]
+
+
+async def away(*_: object, **__: object) -> None:
+    raise NotNow("away")
+
+
+async def test_work_whose_outcome_cannot_be_kept_is_answered_and_not_done_again(tmp_path: Path) -> None:
+    handled: list[str] = []
+    async with Outcomes(f"sqlite://{tmp_path}/outcomes.db") as outcomes:
+        outcomes._store.settle = away
+
+        @orchestrator("service.shares", options=QUICK, outcomes=outcomes)
+        class Once:
+            @on("select")
+            async def select(self, envelope: Envelope) -> None:
+                handled.append(envelope.client.request_id)
+
+        async with answering(Once) as gateway:
+            assert (await asked(gateway, ask())).text("status") == "OK"
+            assert len(handled) == 1
+
+
+async def test_who_waits_is_told_when_outcomes_cannot_be_recalled(tmp_path: Path) -> None:
+    async with Outcomes(f"sqlite://{tmp_path}/outcomes.db") as outcomes:
+        outcomes._store.claim = away
+
+        @orchestrator("service.shares", options=QUICK, outcomes=outcomes)
+        class Never:
+            @on("select")
+            async def select(self) -> None:
+                raise AssertionError
+
+        async with answering(Never) as gateway:
+            assert failed(await asked(gateway, ask())) == ("Failed", "The request could not be handled.")
 
 
 def test_wrong_orchestrators_are_refused_where_they_are_written() -> None:

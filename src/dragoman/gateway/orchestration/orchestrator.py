@@ -102,16 +102,16 @@ class _Answering:
     async def answer(self, request: Envelope, message: Message) -> Envelope:
         terms = self.terms
         shown = None if terms.passes is None else terms.passes.check(request, terms.resource)
-        if terms.outcomes is not None:
-            before = await terms.outcomes.recall(terms.resource, message)
-            if before is not None:
-                return before
         nested = header(message.headers, REPLY_TO) is not None
         to = None if nested else terms.collection_point
         call = Call(
             request, message, self.client, terms.resource, terms.passes, "" if shown is None else shown.owner
         )
         try:
+            if terms.outcomes is not None:
+                before = await terms.outcomes.recall(terms.resource, message)
+                if before is not None:
+                    return before
             made = await self._made(request, call, to)
         except Exception as error:
             if not nested and self._is_last(error):

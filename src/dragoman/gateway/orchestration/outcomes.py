@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from types import TracebackType
 from typing import Self
 
+from dragoman.core.errors import NotNow
 from dragoman.core.message import Message, header
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import from_json, to_json
@@ -14,6 +16,8 @@ from dragoman.gateway.headers import MESSAGE_ID
 from dragoman.gateway.limits import EnvelopeLimits
 from dragoman.gateway.store.opening import open_store
 from dragoman.gateway.store.port import Ticket
+
+log = logging.getLogger("dragoman.gateway")
 
 _ANY_SIZE = EnvelopeLimits(bytes=2**31, datums=2**31, depth=2**31)
 
@@ -50,8 +54,13 @@ class Outcomes:
 
     async def keep(self, resource: str, message: Message, response: Envelope) -> None:
         key = _key(resource, message)
-        if key is not None:
+        if key is None:
+            return
+        try:
             await self._store.settle(key, to_json(response).decode())
+        except NotNow:
+            # The work is done, so it is answered: to fail now would be to do it again for sure.
+            log.warning("An outcome could not be kept; a request delivered again is handled again.")
 
 
 def _key(resource: str, message: Message) -> str | None:
