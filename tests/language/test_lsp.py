@@ -59,6 +59,7 @@ class Editor:
         self.document = t.TextDocumentIdentifier(URI)
         self.text = TEXT
         self.version = 1
+        self.encoding = "utf-16"
 
     def open(self) -> None:
         item = t.TextDocumentItem(URI, "mdsl", self.version, self.text)
@@ -84,7 +85,10 @@ class Editor:
             offset = self.text.index(marker, offset + 1)
         line = self.text.count("\n", 0, offset + len(marker))
         start = self.text.rfind("\n", 0, offset + len(marker)) + 1
-        column = len(self.text[start : offset + len(marker)].encode("utf-16-le")) // 2
+        codec, size = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}[
+            self.encoding
+        ]
+        column = len(self.text[start : offset + len(marker)].encode(codec)) // size
         return t.Position(line, column)
 
     async def complete(self, marker: str) -> list[str]:
@@ -95,7 +99,9 @@ class Editor:
 
 
 @pytest.fixture
-async def editor() -> AsyncIterator[Editor]:
+async def editor(request: pytest.FixtureRequest) -> AsyncIterator[Editor]:
+    """A parameter is the encoding that the editor asks for."""
+    wanted = getattr(request, "param", None)
     client = LanguageClient("test", "1")
     published: asyncio.Queue[t.PublishDiagnosticsParams] = asyncio.Queue()
 
@@ -104,9 +110,12 @@ async def editor() -> AsyncIterator[Editor]:
         published.put_nowait(params)
 
     await client.start_io(sys.executable, "-m", "dragoman.cli", "lsp", "--stdio")
-    await asyncio.wait_for(client.initialize_async(t.InitializeParams(t.ClientCapabilities())), TIMEOUT)
+    general = t.GeneralClientCapabilities(position_encodings=[wanted]) if wanted else None
+    abilities = t.InitializeParams(t.ClientCapabilities(general=general))
+    told_back = await asyncio.wait_for(client.initialize_async(abilities), TIMEOUT)
     client.initialized(t.InitializedParams())
     editor = Editor(client, published)
+    editor.encoding = t.PositionEncodingKind(told_back.capabilities.position_encoding).value
     editor.open()
     yield editor
     await asyncio.wait_for(client.shutdown_async(None), TIMEOUT)
@@ -165,9 +174,28 @@ async def test_definition_references_and_rename(editor: Editor) -> None:
     assert len(edit.changes[URI]) == 4
     for name, reason in (("not a name", "is not a name"), ("9", "is not a name")):
         assert reason in await refused(editor, place, name)
+    assert "'Data' means something else here" in await refused(editor, place, "Data")
     place = editor.after("channel Or")
     assert "There is a channel 'Quotes' already" in await refused(editor, place, "Quotes")
     assert "already" in await refused(editor, place, "QuoteReply")
+
+
+@pytest.mark.parametrize("editor", ["utf-8", "utf-16", "utf-32"], indirect=True)
+async def test_columns_are_counted_as_the_editor_asked(
+    editor: Editor, request: pytest.FixtureRequest
+) -> None:
+    await editor.diagnostics()
+    assert editor.encoding in request.node.name
+    editor.change(TEXT + 'data type Zug { "größe 𝄞": Order, "maß": Order }\n')
+    await editor.diagnostics()
+    context = t.ReferenceContext(include_declaration=False)
+    place = editor.after('"größe 𝄞": Or')
+    found = await editor.client.text_document_references_async(
+        t.ReferenceParams(context, editor.document, place)
+    )
+    assert found is not None
+    assert [each.range.start for each in found[-2:]] == [editor.after('𝄞": '), editor.after('"maß": ')]
+    assert found[-1].range.end == editor.after('"maß": Order')
 
 
 async def refused(editor: Editor, place: t.Position, name: str) -> str:

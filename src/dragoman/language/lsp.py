@@ -10,6 +10,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from dragoman.language.diagnostic import Diagnostic, Fix, Severity
+from dragoman.language.editing.columns import Columns
 from dragoman.language.editing.completion import Proposal, proposals
 from dragoman.language.editing.document import Document, read
 from dragoman.language.editing.hover import hover
@@ -72,43 +73,42 @@ class Server(LanguageServer):
         if document.parsed.ok or uri not in self.models:
             self.models[uri] = document.model
 
+    def columns(self, source: Source) -> Columns:
+        """The text in the units that the editor has asked for."""
+        encoding = self.workspace.position_encoding or t.PositionEncodingKind.Utf16
+        return Columns(source, t.PositionEncodingKind(encoding).value)
+
     async def check(self, uri: str, wait: float) -> None:
         """Read the text when it has rested, off the event loop, and tell what is wrong with it."""
         number = self.workspace.get_text_document(uri).version
         await asyncio.sleep(wait)
-        if uri not in self.workspace.text_documents:
+        if not self._is_current(uri, number):
             return
-        current = self.workspace.get_text_document(uri)
-        if current.version != number:
+        document = await asyncio.to_thread(read, self.text_of(uri), uri)
+        # It may have been changed or closed while it was read.
+        if not self._is_current(uri, number):
             return
-        document = await asyncio.to_thread(read, str(current.source), uri)
         self.keep(uri, document)
-        found = [_diagnostic(document.parsed.source, each) for each in document.diagnostics]
+        text = self.columns(document.parsed.source)
+        found = [_diagnostic(text, each) for each in document.diagnostics]
         self.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri, found, number))
 
-
-def _position(source: Source, offset: int) -> t.Position:
-    """Lines from zero, columns in the units of UTF-16, as the protocol counts."""
-    place = source.place(offset)
-    start = source.line_starts[place.line - 1]
-    before = source.text[start:offset]
-    return t.Position(place.line - 1, len(before.encode("utf-16-le")) // 2)
+    def _is_current(self, uri: str, number: int | None) -> bool:
+        open_texts = self.workspace.text_documents
+        return uri in open_texts and open_texts[uri].version == number
 
 
-def _range(source: Source, span: Span) -> t.Range:
-    return t.Range(_position(source, span.start), _position(source, span.end))
+def _range(text: Columns, span: Span) -> t.Range:
+    return t.Range(t.Position(*text.place(span.start)), t.Position(*text.place(span.end)))
 
 
-def _offset(source: Source, position: t.Position) -> int:
-    start = source.offset(position.line + 1, 1)
-    end = source.text.find("\n", start)
-    line = source.text[start : end if end >= 0 else len(source.text)]
-    return start + len(line.encode("utf-16-le")[: 2 * position.character].decode("utf-16-le", "ignore"))
+def _offset(text: Columns, position: t.Position) -> int:
+    return text.offset(position.line, position.character)
 
 
-def _diagnostic(source: Source, each: Diagnostic) -> t.Diagnostic:
+def _diagnostic(text: Columns, each: Diagnostic) -> t.Diagnostic:
     return t.Diagnostic(
-        range=_range(source, each.span),
+        range=_range(text, each.span),
         message=each.message,
         severity=_SEVERITIES[each.severity],
         code=each.rule,
@@ -116,8 +116,8 @@ def _diagnostic(source: Source, each: Diagnostic) -> t.Diagnostic:
     )
 
 
-def _edits(source: Source, fix: Fix) -> list[t.TextEdit]:
-    return [t.TextEdit(_range(source, edit.span), edit.text) for edit in fix.edits]
+def _edits(text: Columns, fix: Fix) -> list[t.TextEdit]:
+    return [t.TextEdit(_range(text, edit.span), edit.text) for edit in fix.edits]
 
 
 def _formatted(parsed: Parsed) -> str:
@@ -162,9 +162,9 @@ def _write(server: Server) -> None:
         uri = params.text_document.uri
         # Names may be those of a moment ago: typing must not wait until the text is read again.
         model = server.models.get(uri) or server.document(uri).model
-        source = Source(server.text_of(uri))
-        offset = _offset(source, params.position)
-        items = [_item(source, offset, each) for each in proposals(source.text, offset, model)]
+        text = server.columns(Source(server.text_of(uri)))
+        offset = _offset(text, params.position)
+        items = [_item(text, offset, each) for each in proposals(text.source.text, offset, model)]
         return t.CompletionList(is_incomplete=False, items=items)
 
     @server.feature(t.TEXT_DOCUMENT_FORMATTING)
@@ -173,27 +173,30 @@ def _write(server: Server) -> None:
         if not document.parsed.ok:
             return []
         source = document.parsed.source
-        text = _formatted(document.parsed)
-        return [] if text == source.text else [t.TextEdit(_range(source, Span(0, len(source.text))), text)]
+        new = _formatted(document.parsed)
+        if new == source.text:
+            return []
+        return [t.TextEdit(_range(server.columns(source), Span(0, len(source.text))), new)]
 
     @server.feature(t.TEXT_DOCUMENT_RENAME, t.RenameOptions(prepare_provider=True))
     def rename(server: Server, params: t.RenameParams) -> t.WorkspaceEdit | None:
         document = server.document(params.text_document.uri)
-        source = document.parsed.source
-        found = document.at(_offset(source, params.position))
+        text = server.columns(document.parsed.source)
+        found = document.at(_offset(text, params.position))
         if found is None:
             return None
         reason = document.refusal(found, params.new_name)
         if reason is not None:
             raise JsonRpcException(reason, t.LSPErrorCodes.RequestFailed.value)
-        edits = [t.TextEdit(_range(source, span), params.new_name) for span in document.uses(found)]
+        edits = [t.TextEdit(_range(text, span), params.new_name) for span in document.uses(found)]
         return t.WorkspaceEdit(changes={params.text_document.uri: edits})
 
     @server.feature(t.TEXT_DOCUMENT_PREPARE_RENAME)
     def may_rename(server: Server, params: t.PrepareRenameParams) -> t.Range | None:
         document = server.document(params.text_document.uri)
-        found = document.at(_offset(document.parsed.source, params.position))
-        return _range(document.parsed.source, found.name.span) if found else None
+        text = server.columns(document.parsed.source)
+        found = document.at(_offset(text, params.position))
+        return _range(text, found.name.span) if found else None
 
     @server.feature(
         t.TEXT_DOCUMENT_CODE_ACTION, t.CodeActionOptions(code_action_kinds=[t.CodeActionKind.QuickFix])
@@ -201,14 +204,14 @@ def _write(server: Server) -> None:
     def actions(server: Server, params: t.CodeActionParams) -> list[t.CodeAction]:
         uri = params.text_document.uri
         document = server.document(uri)
-        source = document.parsed.source
-        start, end = _offset(source, params.range.start), _offset(source, params.range.end)
+        text = server.columns(document.parsed.source)
+        start, end = _offset(text, params.range.start), _offset(text, params.range.end)
         return [
             t.CodeAction(
                 title=each.fix.title,
                 kind=t.CodeActionKind.QuickFix,
-                diagnostics=[_diagnostic(source, each)],
-                edit=t.WorkspaceEdit(changes={uri: _edits(source, each.fix)}),
+                diagnostics=[_diagnostic(text, each)],
+                edit=t.WorkspaceEdit(changes={uri: _edits(text, each.fix)}),
                 is_preferred=True,
             )
             for each in document.diagnostics
@@ -216,12 +219,12 @@ def _write(server: Server) -> None:
         ]
 
 
-def _item(source: Source, offset: int, proposal: Proposal) -> t.CompletionItem:
+def _item(text: Columns, offset: int, proposal: Proposal) -> t.CompletionItem:
     item = t.CompletionItem(label=proposal.text, kind=_PROPOSED.get(proposal.kind), detail=proposal.kind)
     if proposal.kind == "pointer":
         # A pointer is one word here, though editors end words at its dots and slashes.
-        start = max(source.text.rfind(quote, 0, offset) for quote in "\"'") + 1
-        item.text_edit = t.TextEdit(_range(source, Span(start, offset)), proposal.text)
+        start = max(text.source.text.rfind(quote, 0, offset) for quote in "\"'") + 1
+        item.text_edit = t.TextEdit(_range(text, Span(start, offset)), proposal.text)
         item.filter_text = proposal.text
     return item
 
@@ -230,29 +233,32 @@ def _look(server: Server) -> None:
     @server.feature(t.TEXT_DOCUMENT_HOVER)
     def explain(server: Server, params: t.HoverParams) -> t.Hover | None:
         document = server.document(params.text_document.uri)
-        text = hover(document, _offset(document.parsed.source, params.position))
-        return t.Hover(t.MarkupContent(t.MarkupKind.Markdown, text)) if text else None
+        told = hover(document, _offset(server.columns(document.parsed.source), params.position))
+        return t.Hover(t.MarkupContent(t.MarkupKind.Markdown, told)) if told else None
 
     @server.feature(t.TEXT_DOCUMENT_DEFINITION)
     def definition(server: Server, params: t.DefinitionParams) -> t.Location | None:
         uri = params.text_document.uri
         document = server.document(uri)
-        found = document.at(_offset(document.parsed.source, params.position))
+        text = server.columns(document.parsed.source)
+        found = document.at(_offset(text, params.position))
         name = document.declaration(found) if found else None
-        return t.Location(uri, _range(document.parsed.source, name.span)) if name else None
+        return t.Location(uri, _range(text, name.span)) if name else None
 
     @server.feature(t.TEXT_DOCUMENT_REFERENCES)
     def references(server: Server, params: t.ReferenceParams) -> list[t.Location]:
         uri = params.text_document.uri
         document = server.document(uri)
-        found = document.at(_offset(document.parsed.source, params.position))
+        text = server.columns(document.parsed.source)
+        found = document.at(_offset(text, params.position))
         spans = document.uses(found, params.context.include_declaration) if found else []
-        return [t.Location(uri, _range(document.parsed.source, span)) for span in spans]
+        return [t.Location(uri, _range(text, span)) for span in spans]
 
     @server.feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
     def symbols(server: Server, params: t.DocumentSymbolParams) -> list[t.DocumentSymbol]:
         parsed = server.document(params.text_document.uri).parsed
-        return [_symbol(parsed.source, entry) for entry in outline(parsed)]
+        text = server.columns(parsed.source)
+        return [_symbol(text, entry) for entry in outline(parsed)]
 
     @server.feature(t.TEXT_DOCUMENT_FOLDING_RANGE)
     def foldable(server: Server, params: t.FoldingRangeParams) -> list[t.FoldingRange]:
@@ -260,14 +266,14 @@ def _look(server: Server) -> None:
         return [t.FoldingRange(first - 1, last - 1) for first, last in folds(parsed)]
 
 
-def _symbol(source: Source, entry: Entry) -> t.DocumentSymbol:
+def _symbol(text: Columns, entry: Entry) -> t.DocumentSymbol:
     return t.DocumentSymbol(
         name=entry.name or "?",
         kind=_SYMBOLS.get(entry.kind, t.SymbolKind.Object),
-        range=_range(source, entry.span),
-        selection_range=_range(source, entry.name_span),
+        range=_range(text, entry.span),
+        selection_range=_range(text, entry.name_span),
         detail=entry.kind,
-        children=[_symbol(source, child) for child in entry.children],
+        children=[_symbol(text, child) for child in entry.children],
     )
 
 

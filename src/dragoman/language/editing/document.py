@@ -53,12 +53,20 @@ class Document:
         rivals = (o for o in self.occurrences if o.declares and o.name.text == new != of.name.text)
         if any(o.kind == of.kind or {o.kind, of.kind} == _USED for o in rivals):
             return f"There is a {of.kind} '{new}' already, or one that is used alike."
-        text = self.parsed.source.text
-        for span in sorted(self.uses(of), reverse=True):
-            text = text[: span.start] + new + text[span.end :]
-        if self.parsed.ok and not parse(text).ok:
+        if self.parsed.ok and not self._stands_for_the_same(of, new):
             return f"'{new}' means something else here."
         return None
+
+    def _stands_for_the_same(self, of: Occurrence, new: str) -> bool:
+        """Whether the new name would be read as one, wherever the old one stands: ``Data`` is also a role."""
+        text, shift, starts = self.parsed.source.text, 0, set[int]()
+        for start, end in self.uses(of):
+            text = text[: start + shift] + new + text[end + shift :]
+            starts.add(start + shift)
+            shift += len(new) - (end - start)
+        renamed = Document(parse(text), ())
+        named = (each for each in renamed.occurrences if (each.name.text, each.kind) == (new, of.kind))
+        return renamed.parsed.ok and starts <= {each.name.span.start for each in named}
 
     def declared(self, of: Occurrence) -> str | None:
         """The text of the declaration that a name stands for."""
