@@ -79,6 +79,43 @@ message endpoint Billing
     assert {each.rule for each in lint_text(fix(text))} == set()
 
 
+def test_a_fix_names_what_it_meant_also_where_the_language_has_that_word() -> None:
+    text = """API description Shop
+data type link { "id": ID<int> }
+data type order { "first": link, "second": order? }
+event type Placed
+flow Selling event Placed triggers flow Selling
+  binding to channel type Orders event Placed to message OrderPlaced with mediation from order to link
+channel Orders on path "orders" produces message OrderPlaced delivering payload lnk
+"""
+    fixed = fix(text)
+    assert 'data type Order { "first": ^Link, "second": Order? }' in fixed
+    assert "with mediation from Order to ^Link" in fixed and "delivering payload ^Link" in fixed
+    assert {each.rule for each in lint_text(fixed)} == set()
+
+
+def test_a_type_that_only_a_mediation_names_is_used() -> None:
+    text = """API description Shop
+data type Order { "id": ID<int> }
+event type Placed
+flow Selling event Placed triggers flow Selling
+  binding to channel type Orders event Placed to message OrderPlaced with mediation from Order to Other
+channel Orders on path "orders" produces message OrderPlaced delivering payload D<int>
+"""
+    assert not found(text, "unused-type")
+
+
+def test_fixes_at_one_place_are_all_made() -> None:
+    names = [f"p{number}" for number in range(12)]
+    text = MODEL.replace('"orders"', '"' + "/".join(f"{{{name}}}" for name in names) + '"')
+    assert not found(fix(text), "undescribed-parameter")
+
+
+def test_a_mended_pointer_is_a_string_whatever_is_in_it() -> None:
+    fixed = fix(MODEL.replace('"$message.payload#/nowhere"', "'payload.a\"b'"))
+    assert parse(fixed).ok and not found(fixed, "pointer-format")
+
+
 def test_a_pointer_is_followed_through_types_lists_and_alternatives() -> None:
     text = """API description Shop
 data type Address { "city": { "zip": D<int> } }
@@ -90,6 +127,17 @@ channel A on path "a" produces message M delivering payload Order
         assert not found(text.replace("POINTER", good), "pointer-unresolved"), good
     for bad in ("/to/zip", "/lines/sku", "/id/x", "/", "/shop/id"):
         assert found(text.replace("POINTER", bad), "pointer-unresolved"), bad
+
+
+def test_a_pointer_into_a_tuple_is_a_place_that_it_has() -> None:
+    text = """API description Shop
+data type Pair [ { "a": D<int> }; { "b": D<int> } ]
+channel A on path "a" produces message M delivering payload Pair
+  where CORRELATION_ID is "$message.payload#/TOKEN"
+"""
+    assert not found(text.replace("TOKEN", "1/b"), "pointer-unresolved")
+    for token in ("2", "-1", "01", "000000000002", "9" * 5_000, "\u00b2", "\u0661"):
+        assert found(text.replace("TOKEN", token), "pointer-unresolved"), token
 
 
 @pytest.mark.parametrize(
@@ -139,6 +187,7 @@ def test_sarif_has_rules_results_and_fixes() -> None:
     log = as_sarif([(parsed.source, lint(parsed))])
     run = log["runs"][0]
     assert log["version"] == "2.1.0"
+    assert run["columnKind"] == "unicodeCodePoints"
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {*RULES, "syntax"}
     result = run["results"][0]
     assert (result["ruleId"], result["level"]) == ("untyped-parameter", "note")

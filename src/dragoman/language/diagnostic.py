@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -58,16 +59,32 @@ def insert(title: str, offset: int, text: str) -> Fix:
 
 def apply(text: str, fixes: Iterable[Fix]) -> str:
     """The text with the fixes made. A fix that overlaps an earlier one is left for the next round."""
-    edits: list[Edit] = []
+    taken: list[Edit] = []
     for fix in fixes:
-        if all(_apart(edit, taken) for edit in fix.edits for taken in edits):
-            edits += [edit for edit in fix.edits if edit not in edits]
-    for edit in sorted(edits, key=lambda edit: edit.span, reverse=True):
-        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
-    return text
+        new = [edit for edit in fix.edits if not _made(edit, taken)]
+        if all(_apart(edit, taken) for edit in new):
+            for edit in new:
+                insort(taken, edit, key=_span)
+    pieces, end = [], 0
+    for edit in taken:
+        pieces += [text[end : edit.span.start], edit.text]
+        end = edit.span.end
+    return "".join(pieces) + text[end:]
 
 
-def _apart(one: Edit, other: Edit) -> bool:
-    if one == other:
-        return True
-    return one.span.end < other.span.start or other.span.end < one.span.start
+def _span(edit: Edit) -> Span:
+    return edit.span
+
+
+def _made(edit: Edit, taken: list[Edit]) -> bool:
+    at = bisect_left(taken, edit.span, key=_span)
+    return taken[at : at + 1] == [edit]
+
+
+def _apart(edit: Edit, taken: list[Edit]) -> bool:
+    """Whether it touches neither of those that stand before and behind it."""
+    at = bisect_left(taken, edit.span, key=_span)
+    before, behind = taken[max(at - 1, 0) : at], taken[at : at + 1]
+    return all(each.span.end < edit.span.start for each in before) and all(
+        edit.span.end < each.span.start for each in behind
+    )

@@ -11,6 +11,7 @@ from dragoman.language.shape import Many, Named, Record, Scalar, Shape, Tuple, U
 from dragoman.language.syntax import Content, Message
 
 _FORMAT = re.compile(r"\$message\.(header|headers|payload)#((?:/(?:[^~/]|~[01])*)*)")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _DEEPEST = 6
 
 
@@ -29,6 +30,11 @@ def read_pointer(text: str) -> Pointer | None:
     tokens = found[2].split("/")[1:]
     part = "payload" if found[1] == "payload" else "header"
     return Pointer(part, tuple(token.replace("~1", "/").replace("~0", "~") for token in tokens))
+
+
+def index_of(token: str) -> int | None:
+    """The place in a list that a token names, or nothing."""
+    return int(token) if _INDEX.fullmatch(token) else None
 
 
 def canonical(text: str) -> str:
@@ -62,10 +68,10 @@ def _step(model: Model, shape: Shape, token: str, depth: int) -> Shape | None:
         case Union(options):
             found = (_step(model, option, token, depth + 1) for option in options)
             return next((each for each in found if each is not None), None)
-        case Many(item) if token.isdigit():
+        case Many(item) if index_of(token) is not None:
             return item
-        case Tuple(items) if token.isdigit() and int(token[:9]) < len(items):
-            return items[int(token)]
+        case Tuple(items) if (place := index_of(token)) is not None and place < len(items):
+            return items[place]
     return None
 
 

@@ -36,8 +36,12 @@ class Line:
 
 
 def name(node: s.Name) -> str:
-    """An identifier, escaped where it would be read as a word of the language."""
-    return "^" + node.text if node.text in _ESCAPED else node.text
+    return escaped(node.text)
+
+
+def escaped(name: str) -> str:
+    """An identifier, marked as one where it would be read as a word of the language."""
+    return f"^{name}" if name in _ESCAPED else name
 
 
 def text(node: s.Text) -> str:

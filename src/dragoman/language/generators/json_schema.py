@@ -8,6 +8,7 @@ from typing import Any
 from dragoman.language import syntax as s
 from dragoman.language.model import Model
 from dragoman.language.shape import Field, Many, Named, Record, Scalar, Shape, Tuple, Union, shape_of
+from dragoman.language.words import SHORT_ROLES
 
 _TYPES: dict[str, dict[str, Any]] = {
     "bool": {"type": "boolean"},
@@ -19,8 +20,7 @@ _TYPES: dict[str, dict[str, Any]] = {
     "raw": {"type": "string", "contentEncoding": "base64"},
     "void": {"type": "null"},
 }
-_ROLES = {"ID": "identifier", "Identifier": "identifier", "L": "link", "Link": "link"}
-_ROLES |= {"MD": "metadata", "Metadata": "metadata"}
+_ROLES = {"ID": "identifier", "L": "link", "MD": "metadata"}
 
 
 def schema_of(shape: Shape, references: str = "#/components/schemas/") -> dict[str, Any]:
@@ -28,7 +28,8 @@ def schema_of(shape: Shape, references: str = "#/components/schemas/") -> dict[s
     match shape:
         case Scalar(basic, role):
             schema = dict(_TYPES.get(basic or "", {}))
-            return schema | ({"x-eip-role": _ROLES[role]} if role in _ROLES else {})
+            short = SHORT_ROLES.get(role, role)
+            return schema | ({"x-eip-role": _ROLES[short]} if short in _ROLES else {})
         case Named(name):
             return {"$ref": references + name}
         case Many(item, minimum):

@@ -12,7 +12,8 @@ from dragoman.language.parser import Parsed, parse
 __all__ = ["MODULES", "RULES", "Rule", "fix", "has_errors", "lint", "lint_text"]
 
 MODULES = (names, channels, messages, brokers, endpoints, types, flows)
-_ROUNDS = 5
+_ROUNDS = 50
+"""More than any model needs: it ends where fixes would undo each other."""
 
 
 def lint(parsed: Parsed) -> list[Diagnostic]:

@@ -9,6 +9,7 @@ from dragoman.language.diagnostic import Edit, Fix, replace
 from dragoman.language.lint.rule import Finding, error, warning
 from dragoman.language.model import Model
 from dragoman.language.pointer import read_pointer, target
+from dragoman.language.tokens import quoted
 
 _FORMAT = "$message.(payload | header)#/<path>"
 
@@ -93,7 +94,7 @@ def _mended(text: s.Text) -> Fix | None:
     candidate = f"$message.{'header' if part.startswith('header') else 'payload'}#/{path}"
     if part not in ("payload", "header", "headers") or not path or read_pointer(candidate) is None:
         return None
-    return replace(f"Write '{candidate}'", text.span, f'"{candidate}"')
+    return replace(f"Write '{candidate}'", text.span, quoted(candidate))
 
 
 @error("A runtime expression points at something in its message.")

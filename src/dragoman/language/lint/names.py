@@ -9,6 +9,7 @@ from dragoman.language import syntax as s
 from dragoman.language.diagnostic import Edit, Fix, replace
 from dragoman.language.lint.rule import Finding, error, info, warning
 from dragoman.language.model import Model
+from dragoman.language.printer import escaped
 from dragoman.language.references import occurrences
 
 
@@ -60,7 +61,7 @@ def unknown_reference(model: Model) -> Iterator[Finding]:
         if each.declares or each.name.text in known:
             continue
         near = get_close_matches(each.name.text, sorted(known), n=1)
-        fix = replace(f"Change to '{near[0]}'", each.name.span, near[0]) if near else None
+        fix = replace(f"Change to '{near[0]}'", each.name.span, escaped(near[0])) if near else None
         yield Finding(f"There is no {each.kind} '{each.name.text}'.", each.name.span, fix)
     yield from _one_way_messages_used(model)
 
@@ -73,24 +74,30 @@ def _one_way_messages_used(model: Model) -> Iterator[Finding]:
                 found = None if use.channel.text in model.channels else model.messages.get(use.channel.text)
                 if found is not None and not found[0].request_reply:
                     channel = found[0].name.text
-                    fix = replace(f"Change to '{channel}'", use.channel.span, channel)
+                    fix = replace(f"Change to '{channel}'", use.channel.span, escaped(channel))
                     said = f"There is no channel '{use.channel.text}', only a message of '{channel}'."
                     yield Finding(said, use.channel.span, fix)
 
 
 @warning("The name of a data type starts with a capital letter.")
 def type_name_case(model: Model) -> Iterator[Finding]:
+    uses = _type_uses(model)
     for type in model.of(s.DataType):
         old = type.name.text
         new = old[0].upper() + old[1:]
         if old != new:
-            fix = _rename_type(model, type, new) if new not in model.types else None
+            names = (type.name, *uses.get(old, ()))
+            edits = tuple(Edit(name.span, escaped(new)) for name in names)
+            fix = Fix(f"Rename to '{new}'", edits) if new not in model.types else None
             yield Finding(f"The data type '{old}' should start with a capital letter.", type.name.span, fix)
 
 
-def _rename_type(model: Model, type: s.DataType, new: str) -> Fix:
-    uses = [node.type for node in model.nodes(s.Reference) if node.type.text == type.name.text]
-    return Fix(f"Rename to '{new}'", tuple(Edit(name.span, new) for name in (type.name, *uses)))
+def _type_uses(model: Model) -> dict[str, list[s.Name]]:
+    uses: dict[str, list[s.Name]] = {}
+    mediated = (name for node in model.nodes(s.StepBinding) for name in node.mediation or ())
+    for name in (*(node.type for node in model.nodes(s.Reference)), *mediated):
+        uses.setdefault(name.text, []).append(name)
+    return uses
 
 
 @warning("Words are spelt as the language spells them today.")
@@ -103,7 +110,7 @@ def misspelt_word(model: Model) -> Iterator[Finding]:
 
 @info("A data type is used by a message, an operation or another type.")
 def unused_type(model: Model) -> Iterator[Finding]:
-    used = {node.type.text for node in model.nodes(s.Reference)}
+    used = _type_uses(model)
     for type in model.of(s.DataType):
         if type.name.text not in used:
             yield Finding(f"The data type '{type.name.text}' is not used.", type.name.span)

@@ -45,7 +45,8 @@ def as_sarif(results: Sequence[tuple[Source, Sequence[Diagnostic]]]) -> dict[str
     ]
     rules.append({"id": SYNTAX, "shortDescription": {"text": "The model follows the grammar."}})
     found = [_result(source, each) for source, diagnostics in results for each in diagnostics]
-    run = {"tool": {"driver": {"name": "dragoman", "rules": rules}}, "results": found}
+    driver = {"name": "dragoman", "rules": rules}
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": found}
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 

@@ -9,6 +9,7 @@ from dragoman.language.diagnostic import replace
 from dragoman.language.lint.rule import Finding, error, info, warning
 from dragoman.language.model import Model
 from dragoman.language.tokens import Span
+from dragoman.language.words import SHORT_ROLES
 
 _IDENTIFYING = ("int", "long", "string")
 
@@ -33,7 +34,7 @@ def void_parameter(model: Model) -> Iterator[Finding]:
 @warning("Identifiers and links are numbers or strings.")
 def identifier_type(model: Model) -> Iterator[Finding]:
     for atom in model.nodes(s.Atomic):
-        role = {"Identifier": "ID", "Link": "L"}.get(atom.role, atom.role)
+        role = SHORT_ROLES.get(atom.role, atom.role)
         if role in ("ID", "L") and atom.basic is not None and atom.basic not in _IDENTIFYING:
             said = f"'{atom.role}<{atom.basic}>' should be of type int, long or string."
             yield Finding(said, atom.role_span)
@@ -42,7 +43,7 @@ def identifier_type(model: Model) -> Iterator[Finding]:
 @warning("Metadata is not raw.")
 def raw_metadata(model: Model) -> Iterator[Finding]:
     for atom in model.nodes(s.Atomic):
-        if atom.role in ("MD", "Metadata") and atom.basic == "raw":
+        if SHORT_ROLES.get(atom.role, atom.role) == "MD" and atom.basic == "raw":
             yield Finding(f"'{atom.role}<raw>' cannot be read by those whom metadata is for.", atom.role_span)
 
 

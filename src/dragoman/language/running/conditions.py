@@ -12,7 +12,7 @@ from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.core.message import Message
 from dragoman.language import syntax as s
-from dragoman.language.pointer import read_pointer
+from dragoman.language.pointer import index_of, read_pointer
 from dragoman.schema.records import describe, is_record
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -91,7 +91,8 @@ def _side(expression: str, message: Message, value: object) -> Any:
 def _step(value: Any, token: str) -> Any:
     """One step down. Fields have the names of the schema, whatever Python calls them."""
     if isinstance(value, list | tuple):
-        return value[int(token)] if token.isdigit() and int(token[:9]) < len(value) else None
+        place = index_of(token)
+        return value[place] if place is not None and place < len(value) else None
     if isinstance(value, Mapping):
         return value.get(token)
     if is_record(type(value)):
