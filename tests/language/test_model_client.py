@@ -13,6 +13,7 @@ from dragoman.client.history import messages_of
 from dragoman.core.errors import ConfigurationError, NotFound, StartupError
 from dragoman.core.message import Message
 from dragoman.language.model import load_model
+from dragoman.language.running.conditions import Select
 from dragoman.language.running.role import Role
 from dragoman.schema.markers import Double, Int
 
@@ -140,9 +141,10 @@ async def test_requests_are_answered_between_two_endpoints_of_a_model(model: Pat
 )
 def test_conditions_look_into_payload_and_headers(model: Path, condition: str, wanted: bool) -> None:
     model.write_text(TEXT.replace('"$message.payload#/total" >= 100', condition))
-    role = Role(load_model(model), "Store")
+    received = Role(load_model(model), "Store").receiving("shops.1.orders")
+    assert received is not None
     message = Message("shops.1.orders", b"", headers=(("kind", b"express"), ("weight", b"10")))
-    assert role.selects(message, Order(1, 100.0, "express")) is wanted
+    assert Select(received.use.conditions).wants(message, Order(1, 100.0, "express")) is wanted
 
 
 def test_an_unknown_endpoint_is_told(model: Path) -> None:

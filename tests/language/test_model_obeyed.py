@@ -14,6 +14,10 @@ from dragoman.client.controller import bind
 from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
 from dragoman.client.options import ClientOptions
 from dragoman.core.errors import ConfigurationError, StartupError
+from dragoman.language.model import Model
+from dragoman.language.parser import parse_strictly
+from dragoman.language.running.conditions import Select
+from dragoman.language.running.parameters import values_in
 from dragoman.language.running.role import open_role
 from dragoman.schema.markers import Int, Name
 
@@ -267,6 +271,16 @@ def test_letters_go_to_the_channel_with_the_same_parameters(fleet: Path) -> None
     assert open_role(fleet, "Store").receiving("shops.7.orders.2026.8") is None
 
 
+@pytest.mark.parametrize(
+    ("path", "name"), [("{shop}0", "70"), ("{shop}-{year}", "7-2026"), ("0{shop}1", "071")]
+)
+def test_a_parameter_ends_where_the_path_goes_on(path: str, name: str) -> None:
+    text = f'API description A channel C on path "{path}" produces message M delivering payload D<int>'
+    [message] = Model(parse_strictly(text)).channels["C"].messages
+    expected = {"shop": "7", "year": "2026"} if "year" in path else {"shop": "7"}
+    assert values_in(message.path, name) == expected
+
+
 def test_a_name_of_its_own_goes_before_a_parameter(fleet: Path) -> None:
     role = open_role(fleet, "Reader")
     late, other = role.receiving("news.late"), role.receiving("news.early")
@@ -378,13 +392,15 @@ def test_conditions_use_the_names_of_the_schema(tmp_path: Path) -> None:
         of: list[Part]
         urgent: bool = True
 
-    role = open_role(file, "Store")
+    received = open_role(file, "Store").receiving("c")
+    assert received is not None
+    select = Select(received.use.conditions)
     urgent = Message("c", b"", headers=(("urgent", b"true"),))
-    assert role.selects(urgent, Thing("A", [Part(0), Part(2)]))
-    assert role.selects(urgent, {"class": "A", "of": [{"a": 0}, {"a": 2}], "urgent": True})
-    assert not role.selects(urgent, Thing("A", [Part(2)]))
-    assert not role.selects(urgent, Thing("B", [Part(0), Part(2)]))
-    assert not role.selects(Message("c", b""), Thing("A", [Part(0), Part(2)]))
+    assert select.wants(urgent, Thing("A", [Part(0), Part(2)]))
+    assert select.wants(urgent, {"class": "A", "of": [{"a": 0}, {"a": 2}], "urgent": True})
+    assert not select.wants(urgent, Thing("A", [Part(2)]))
+    assert not select.wants(urgent, Thing("B", [Part(0), Part(2)]))
+    assert not select.wants(Message("c", b""), Thing("A", [Part(0), Part(2)]))
 
 
 def test_a_model_and_a_name_belong_together(model: Path) -> None:

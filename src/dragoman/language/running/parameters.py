@@ -9,12 +9,12 @@ from dragoman.language.path import channel_name, path_names
 
 VALUE = re.compile(r"[A-Za-z0-9_-]+")
 """What may stand for a parameter."""
-_MARK = re.compile(r"0parameter([0-9]+)0")
+_MARK = re.compile(r"0parameter([0-9]+)x")
 
 
 def pattern(path: s.Path) -> re.Pattern[str]:
     """All names that a path can have. A group for each parameter, in the order of ``path_names``."""
-    marks = {name: f"0parameter{number}0" for number, name in enumerate(path_names(path))}
+    marks = {name: f"0parameter{number}x" for number, name in enumerate(path_names(path))}
     seen = set[str]()
 
     def place(found: re.Match[str]) -> str:

@@ -14,7 +14,6 @@ from dragoman.client.middleware.deduplicate import Deduplicate
 from dragoman.client.role import Sending
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError, NotFound
-from dragoman.core.message import Message
 from dragoman.language import syntax as s
 from dragoman.language.model import Interaction, Model, load_model
 from dragoman.language.path import channel_name
@@ -55,11 +54,6 @@ class Role:
     def place(self, node: s.Node) -> str:
         """Where something is said: file and line."""
         return f"{self.model.source.name}:{self.model.source.place(node.span.start).line}"
-
-    def selects(self, message: Message, value: object) -> bool:
-        """Whether the endpoint wants this message: all of its conditions hold."""
-        interaction = self.receiving(message.channel)
-        return interaction is None or Select(interaction.use.conditions).wants(message, value)
 
     def broker(self) -> str | None:
         """The place that has all channels of the endpoint."""
