@@ -217,6 +217,27 @@ def test_servers_have_host_path_protocol_and_security() -> None:
     assert list(document["servers"]) == ["B1", "B2", "B22"]
 
 
+@pytest.mark.parametrize(
+    ("said", "scopes"),
+    [
+        ('{ "r": "Read" }', {"r": "Read"}),
+        ('["read", "write"]', {"read": "read", "write": "write"}),
+        ('"read"', {"read": "read"}),
+        ("5", {"5": "5"}),
+    ],
+)
+def test_scopes_are_an_object_a_list_or_one_name(said: str, scopes: dict[str, str]) -> None:
+    model = load(f"""API description A
+channel C on path "c" produces message M delivering payload D<int>
+message broker B exposes A at location "kafka://[odd" via protocol Kafka
+  policy P realized using OAUTH_PASSWORD with {{ "scopes": {said} }}
+""")
+    new, old = generate(model, "3.0.0"), generate(model, "2.6.0")
+    assert new["components"]["securitySchemes"]["P"]["flows"]["password"]["availableScopes"] == scopes
+    assert old["servers"]["B"]["security"] == [{"P": list(scopes)}]
+    assert new["servers"]["B"]["host"] == old["servers"]["B"]["url"] == "kafka://[odd"
+
+
 def test_json_and_yaml_say_the_same(loans: Model) -> None:
     for spec in SPECS:
         document = generate(loans, spec)

@@ -96,6 +96,14 @@ def test_protobuf_numbers_fields_and_has_choices() -> None:
     assert "  oneof choice {\n    int32 left = 13;\n    Other right = 14;\n  }" in text
 
 
+def test_names_that_no_schema_language_has_are_kept_beside() -> None:
+    odd = model('API description Odd data type T { "say \\"hi\\"\\nthere": D<string> }')
+    reader: Format = load(FORMAT_GROUP, "PROTOBUF")()
+    assert r'[json_name = "say \"hi\"\nthere"]' in schema(odd, "T", "protobuf")
+    assert reader.parse(schema(odd, "T", "protobuf")).text
+    assert schema(odd, "T", "thrift").endswith('say_hi_there;  // say "hi" there\n}\n')
+
+
 def test_thrift_has_structs_in_order_and_unions() -> None:
     text = schema(model(TYPES), "All", "thrift")
     assert "  8: optional string opt;" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from dragoman.language.generators.definitions import (
@@ -58,7 +59,8 @@ class _Writer:
         return f"message {definition.name} {{\n" + "".join(line + "\n" for line in lines) + "}\n"
 
     def field(self, field: Field, number: int) -> str:
-        json_name = f' [json_name = "{field.original}"]' if field.original != field.name else ""
+        said = json.dumps(field.original, ensure_ascii=False)
+        json_name = f" [json_name = {said}]" if field.original != field.name else ""
         if field.group is not None:
             return f"    {self.single(field.type)} {field.name} = {number}{json_name};"
         if isinstance(field.type, Listed):

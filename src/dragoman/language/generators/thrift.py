@@ -42,7 +42,7 @@ def _struct(definition: Definition) -> str:
 def _field(field: Field, number: int, union: bool) -> str:
     optional = field.optional or field.group is not None
     word = "" if union else "optional " if optional else "required "
-    note = f"  // {field.original}" if field.original != field.name else ""
+    note = f"  // {' '.join(field.original.split())}" if field.original != field.name else ""
     return f"  {number}: {word}{_type(field.type)} {field.name};{note}"
 
 

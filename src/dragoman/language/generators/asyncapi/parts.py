@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Any
-from urllib.parse import urlsplit
 
 from dragoman.language import syntax as s
 from dragoman.language.bindings import protocol_name
@@ -50,7 +49,7 @@ def servers_of(model: Model, exchange: Exchange) -> list[str]:
 def protocol(exposure: s.Exposure) -> str:
     """The protocol's name; a secure scheme in the location makes it the secure one."""
     name = protocol_name(exposure.protocol.text)
-    scheme = urlsplit(exposure.location.value).scheme if "://" in exposure.location.value else ""
+    scheme = exposure.location.value.rpartition("://")[0].lower()
     secure = {"amqps": "amqps", "mqtts": "secure-mqtt", "https": "https", "wss": "wss", "stomps": "stomps"}
     return secure.get(scheme, name)
 

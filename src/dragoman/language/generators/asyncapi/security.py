@@ -60,9 +60,16 @@ def scheme(policy: s.Policy, spec: tuple[int, int]) -> dict[str, Any]:
     return {"type": "userPassword", "description": description, "x-eip-mechanism": mechanism}
 
 
+def scopes_of(settings: dict[str, Any]) -> dict[str, str]:
+    """The scopes with what they are for: an object, a list of names, or one name."""
+    said = settings.get("scopes", {})
+    if isinstance(said, dict):
+        return {name: str(purpose) for name, purpose in said.items()}
+    return {str(scope): str(scope) for scope in (said if isinstance(said, list) else [said])}
+
+
 def _oauth(flow: str, settings: dict[str, Any], description: str, spec: tuple[int, int]) -> dict[str, Any]:
-    scopes = settings.get("scopes", {})
-    scopes = scopes if isinstance(scopes, dict) else {str(scope): str(scope) for scope in scopes}
+    scopes = scopes_of(settings)
     body: dict[str, Any] = {url: settings.get(url, _UNKNOWN_URL) for url in _URLS[flow]}
     body["availableScopes" if spec >= (3, 0) else "scopes"] = scopes
     return {"type": "oauth2", "description": description, "flows": {flow: body}}

@@ -13,7 +13,7 @@ from dragoman.language.generators.asyncapi.describe import (
     operation_text,
     without_nothing,
 )
-from dragoman.language.generators.asyncapi.security import scheme
+from dragoman.language.generators.asyncapi.security import scheme, scopes_of
 from dragoman.language.generators.asyncapi.view import Exchange, address, operation_id
 from dragoman.language.model import Model
 
@@ -63,7 +63,7 @@ def _scopes(policy: s.Policy) -> list[str]:
     """Only OAuth and OpenID Connect requirements name scopes."""
     if not policy.mechanism.text.startswith(("OAUTH", "OPEN_ID")) or policy.settings is None:
         return []
-    return [str(scope) for scope in policy.settings.plain().get("scopes", ())]
+    return list(scopes_of(policy.settings.plain()))
 
 
 def _channels(model: Model, exchanges: list[Exchange], version: tuple[int, int]) -> dict[str, Any]:

@@ -49,18 +49,26 @@ def document(model: Model, spec: str, exchanges: list[Exchange], used: list[str]
 
 
 def _server(broker: s.Broker, exposure: s.Exposure) -> dict[str, Any]:
-    location = exposure.location.value
-    split = urlsplit(location if "://" in location else f"//{location}")
+    host, path = _host_and_path(exposure.location.value)
     return without_nothing(
         {
-            "host": split.netloc.rpartition("@")[2] or location,
-            "pathname": split.path,
+            "host": host,
+            "pathname": path,
             "protocol": parts.protocol(exposure),
             "description": broker.description.value.strip() if broker.description else None,
             "security": [{"$ref": f"#/components/securitySchemes/{p.name.text}"} for p in exposure.policies],
             "bindings": server_bindings(exposure),
         }
     )
+
+
+def _host_and_path(location: str) -> tuple[str, str]:
+    """A location in its parts, without who logs in; what is no address is the host as it stands."""
+    try:
+        split = urlsplit(location if "://" in location else f"//{location}")
+    except ValueError:
+        return location, ""
+    return split.netloc.rpartition("@")[2] or location, split.path
 
 
 def _channels(model: Model, exchanges: list[Exchange]) -> dict[str, Any]:
