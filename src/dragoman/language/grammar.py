@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 
 from dragoman.language.parser import Parser
-from dragoman.language.parsing.cursor import GRAMMAR, MAX_DEPTH
+from dragoman.language.parsing.cursor import GRAMMAR, MAX_DEPTH, rule_name
 
 _PREAMBLE = """# The grammar
 
@@ -41,7 +41,7 @@ def reference() -> str:
 def _in_order() -> list[str]:
     """The root first, then each rule after the one that uses it first."""
     order: list[str] = []
-    waiting = [_rule_name(Parser.service_specification.__name__)]
+    waiting = [rule_name(Parser.service_specification)]
     while waiting:
         name = waiting.pop(0)
         if name in order:
@@ -50,7 +50,3 @@ def _in_order() -> list[str]:
         words = GRAMMAR[name].replace("(", " ").replace(")", " ").replace("?", " ").replace("*", " ")
         waiting += [word for word in words.replace("+", " ").split() if word in GRAMMAR]
     return order
-
-
-def _rule_name(function: str) -> str:
-    return "".join(part.capitalize() for part in function.split("_"))

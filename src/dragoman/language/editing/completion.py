@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from dragoman.language import words
 from dragoman.language.model import Model
 from dragoman.language.pointer import pointers
-from dragoman.language.syntax import Channel
 from dragoman.language.tokens import BAD, BLANK, COMMENT, STRING, Token, tokenize
 
 _DECLARATION = re.compile(
@@ -102,22 +101,22 @@ def _after(tokens: list[str], kind: str, model: Model) -> list[Proposal]:
     if last_two == ["letters", "to"] or last_two == ["messages", "to"]:
         type = "DEAD_LETTER" if last_two[0] == "letters" else "INVALID_MESSAGE"
         return [Proposal(n, "channel") for n, c in model.channels.items() if c.has(type)]
-    if kind == "message broker" and (last == ["exposes"] or _listing(tokens, "exposes", ("at",))):
+    if kind == "message broker" and (last == ["exposes"] or _listing(tokens, "exposes", "at")):
         return [*_names(model, "channel"), Proposal(model.api.name.text, "API")]
     if kind == "message endpoint":
         if last == ["from"]:
             return _names(model, "message broker")
-        if last == [":"] or _listing(tokens, ":", ("where", "via")):
+        if last == [":"] or _listing(tokens, ":"):
             return _names(model, "channel") + _names(model, "message")
-    if last in (["payload"], ["headers"]) or (kind in ("data type",) and _in_structure(tokens)):
+    if last in (["payload"], ["headers"]) or (kind == "data type" and len(tokens) == 3):
         return _types(model)
     if last in ([":"], ["{"], ["("]) and tokens[-3:-2] != ["with"]:
         return _types(model)
     if last == ["<"] or tokens[-3:-2] == ["with"]:
         return [Proposal(value, "value") for value in words.BASIC_TYPES]
-    if kind.startswith("flow") and last_two[-1:] and last[0] in ("event", "events", "command", "commands"):
-        names = model.events if last[0].startswith("event") else model.commands
-        return [Proposal(name, f"{last[0].rstrip('s')} type") for name in names]
+    if kind.startswith("flow") and tokens[-1] in ("event", "events", "command", "commands"):
+        names = model.events if tokens[-1].startswith("event") else model.commands
+        return [Proposal(name, f"{tokens[-1].rstrip('s')} type") for name in names]
     return _keywords(tokens, kind)
 
 
@@ -146,20 +145,11 @@ def _values(last_two: list[str], kind: str) -> tuple[str, ...]:
     return ()
 
 
-def _listing(tokens: list[str], opening: str, closing: tuple[str, ...]) -> bool:
-    """Whether the cursor is behind a comma of a list that ``opening`` has begun."""
+def _listing(tokens: list[str], opening: str, closing: str = "") -> bool:
+    """Whether the cursor is behind a comma of a list that ``opening`` has begun, and nothing closed."""
     if tokens[-1:] != [","]:
         return False
-    for token in reversed(tokens):
-        if token == opening:
-            return True
-        if token in closing and opening != ":":
-            return False
-    return False
-
-
-def _in_structure(tokens: list[str]) -> bool:
-    return len(tokens) == 3
+    return next((token for token in reversed(tokens) if token in (opening, closing)), "") == opening
 
 
 def _types(model: Model) -> list[Proposal]:
@@ -172,7 +162,8 @@ def _types(model: Model) -> list[Proposal]:
 
 def _names(model: Model, kind: str) -> list[Proposal]:
     if kind == "message":
-        names = [name for name, (channel, _) in model.messages.items() if _splits(channel)]
+        # Only the messages of a request-reply channel are used one by one.
+        names = [name for name, (channel, _) in model.messages.items() if channel.request_reply]
     else:
         tables: dict[str, Collection[str]] = {
             "channel": model.channels,
@@ -181,11 +172,6 @@ def _names(model: Model, kind: str) -> list[Proposal]:
         }
         names = list(tables[kind])
     return [Proposal(name, kind) for name in names]
-
-
-def _splits(channel: Channel) -> bool:
-    """Only the messages of a request-reply channel are used one by one."""
-    return channel.request_reply
 
 
 def _keywords(tokens: list[str], kind: str) -> list[Proposal]:

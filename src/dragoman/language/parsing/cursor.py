@@ -34,11 +34,14 @@ def rule(ebnf: str) -> Callable[[Function], Function]:
     """Say which rule of the grammar a function parses. The grammar's reference is made from these."""
 
     def mark(function: Function) -> Function:
-        name = "".join(part.capitalize() for part in function.__name__.split("_"))
-        GRAMMAR[name] = " ".join(ebnf.split())
+        GRAMMAR[rule_name(function)] = " ".join(ebnf.split())
         return function
 
     return mark
+
+
+def rule_name(function: Callable[..., object]) -> str:
+    return "".join(part.capitalize() for part in function.__name__.split("_"))
 
 
 def one_of(words: Sequence[str]) -> str:

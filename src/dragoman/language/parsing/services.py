@@ -12,7 +12,6 @@ from dragoman.language.syntax import (
     Keyword,
     Link,
     Location,
-    Name,
     Offer,
     Operation,
     Provider,
@@ -105,45 +104,6 @@ class ServiceRules(EndpointRules):
             self.expect("conversation")
         request = self.representation() if self.take("expecting") else None
         response = self.representation() if self.take("delivering") else None
-        links: list[Link] = []
-        if self.take("links"):
-            links.append(self.relationship_link())
-            while self.ahead().text == ":":
-                links.append(self.relationship_link())
-        reports: list[Report] = []
-        if self.take("reporting"):
-            reports.append(self.status_report())
-            while self.token.text in _REPORTS:
-                reports.append(self.status_report())
-        return self._rest_of_operation(
-            start, name, version, responsibility, pattern, request, response, tuple(links), tuple(reports)
-        )
-
-    def _rest_of_operation(
-        self,
-        start: int,
-        name: Name,
-        version: Text | None,
-        responsibility: Keyword | None,
-        pattern: Keyword | None,
-        request: Representation | None,
-        response: Representation | None,
-        links: tuple[Link, ...],
-        reports: tuple[Report, ...],
-    ) -> Operation:
-        transition = None
-        if self.take("transitions"):
-            self.expect("from")
-            before = self.text()
-            self.expect("to")
-            transition = (before, self.text())
-        events = self._events() if self.take("emitting") else ()
-        undone_by = self.name("an operation") if self.take("compensated", "by") else None
-        policies: list[SecurityRule] = []
-        if self.take("protected", "by"):
-            policies.append(self.security_rule())
-            while self.at("policy"):
-                policies.append(self.security_rule())
         return Operation(
             name=name,
             version=version,
@@ -151,14 +111,46 @@ class ServiceRules(EndpointRules):
             pattern=pattern,
             request=request,
             response=response,
-            links=links,
-            reports=reports,
-            transition=transition,
-            events=events,
-            undone_by=undone_by,
-            policies=tuple(policies),
+            links=self._links(),
+            reports=self._reports(),
+            transition=self._transition(),
+            events=self._events() if self.take("emitting") else (),
+            undone_by=self.name("an operation") if self.take("compensated", "by") else None,
+            policies=self._policies(),
             span=self.since(start),
         )
+
+    def _links(self) -> tuple[Link, ...]:
+        links: list[Link] = []
+        if self.take("links"):
+            links.append(self.relationship_link())
+            while self.ahead().text == ":":
+                links.append(self.relationship_link())
+        return tuple(links)
+
+    def _reports(self) -> tuple[Report, ...]:
+        reports: list[Report] = []
+        if self.take("reporting"):
+            reports.append(self.status_report())
+            while self.token.text in _REPORTS:
+                reports.append(self.status_report())
+        return tuple(reports)
+
+    def _transition(self) -> tuple[Text, Text] | None:
+        if not self.take("transitions"):
+            return None
+        self.expect("from")
+        before = self.text()
+        self.expect("to")
+        return before, self.text()
+
+    def _policies(self) -> tuple[SecurityRule, ...]:
+        policies: list[SecurityRule] = []
+        if self.take("protected", "by"):
+            policies.append(self.security_rule())
+            while self.at("policy"):
+                policies.append(self.security_rule())
+        return tuple(policies)
 
     @rule(one_of(RESPONSIBILITIES) + " | STRING")
     def responsibility(self) -> Keyword:
