@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError as ProtobufDecodeError
-from google.protobuf.message import EncodeError as ProtobufEncodeError
 
 from dragoman.core.errors import DecodeError, EncodeError, IncompatibleSchema, MessageError
 from dragoman.core.format import Codec
@@ -19,11 +19,9 @@ from dragoman.formats.protobuf.plain import compile_plain_reader, compile_plain_
 from dragoman.formats.protobuf.records import compile_record_reader, compile_record_writer
 from dragoman.formats.protobuf.schema import ProtobufSchema
 from dragoman.formats.protobuf.shape import reachable
+from dragoman.schema.compiling import unable
 from dragoman.schema.records import describe
 from dragoman.schema.types import RecordType
-
-_READ_ERRORS = (ValueError, TypeError, OverflowError, KeyError, ArithmeticError, AttributeError)
-_WRITE_ERRORS = (*_READ_ERRORS, ProtobufEncodeError)
 
 
 def compile_codec(writer: ProtobufSchema, reader: ProtobufSchema, cls: type | None) -> Codec:
@@ -73,25 +71,31 @@ def counterpart(
 def _encoder(schema: ProtobufSchema, indexes: Indexes, record: RecordType | None) -> Callable[[Any], bytes]:
     message = schema.messages[indexes]
     prefix = encode_indexes(indexes)
-    if record is None:
-        build = compile_plain_writer(message)
-    else:
-        build = compile_record_writer(message, record)
+    try:
+        build = compile_plain_writer(message) if record is None else compile_record_writer(message, record)
+    except IncompatibleSchema as error:
+        return unable(error)
 
     def encode(value: Any) -> bytes:
         try:
             made: bytes = build(value).SerializeToString(deterministic=True)
         except MessageError:
             raise
-        except _WRITE_ERRORS as error:
-            raise EncodeError(
-                f"The value does not fit {message.full_name}: {error}", field=faulty_field(message, value)
-            ) from error
         except RecursionError:
             raise EncodeError(f"The value is nested too deep for {message.full_name}.") from None
+        except Exception as error:
+            raise EncodeError(
+                f"The value does not fit {message.full_name}: {_why(error)}",
+                field=faulty_field(message, value),
+            ) from error
         return prefix + made
 
     return encode
+
+
+def _why(error: Exception) -> str:
+    """What Protobuf says, without the value: that has no place in logs."""
+    return re.sub(r"(out of range|unknown enum label)\b.*", r"\1", str(error), flags=re.DOTALL)
 
 
 class _Decoder:
@@ -133,9 +137,8 @@ class _Decoder:
         message = written
         if self.reader is not self.writer:
             message = self._counterpart(indexes, written)
-        read = compile_plain_reader(message)
-        if self.record is not None:
-            read = compile_record_reader(message, self.record)
+        record = self.record
+        read = compile_plain_reader(message) if record is None else compile_record_reader(message, record)
         self.targets[indexes] = made = _reading(message, read)
         return made
 
@@ -169,9 +172,9 @@ def _reading(message: Descriptor, read: Callable[[Any], Any]) -> Callable[[bytes
             raise
         except ProtobufDecodeError as error:
             raise DecodeError(f"The payload is not a {message.full_name}: {error}") from error
-        except _READ_ERRORS as error:
-            raise DecodeError(f"The payload does not fit {message.full_name}: {error}") from error
         except RecursionError:
             raise DecodeError(f"The payload is nested too deep for {message.full_name}.") from None
+        except Exception as error:
+            raise DecodeError(f"The payload does not fit {message.full_name}: {error}") from error
 
     return decode

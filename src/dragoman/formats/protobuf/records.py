@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
@@ -44,7 +45,7 @@ def compile_record_writer(message: Descriptor, record: RecordType) -> Convert:
     return lambda value: build(**prepare(value))
 
 
-class _Compiler:
+class _Compiler(ABC):
     """What reading and writing share: a function per pair of message and class."""
 
     def __init__(self) -> None:
@@ -58,8 +59,9 @@ class _Compiler:
             self.code.add(self.source(name, message, record))
         return self.names[key]
 
+    @abstractmethod
     def source(self, name: str, message: Descriptor, record: RecordType) -> str:
-        raise AssertionError
+        """The function of this name."""
 
     def checked(self, value: str, type: Type, field: str) -> str:
         constraints = getattr(type, "constraints", ())
@@ -163,9 +165,11 @@ class _Writer(_Compiler):
         fits = matched(message, record)
         for field in record.fields:
             found = fits.get(field.name)
+            if found is None:
+                raise _unfit(record, field, f"has no place in {message.full_name}")
             if isinstance(found, OneofDescriptor):
                 entries.append(f"**{self.oneof(found, field, record)}(v.{field.attribute})")
-            elif found is not None:
+            else:
                 entries.append(f"{found.name!r}: {self.field(found, field, record)}")
         return f"def {name}(v):\n    return {{{', '.join(entries)}}}"
 

@@ -25,6 +25,14 @@ def matched(struct: Struct, record: RecordType) -> dict[str, Field]:
     return found
 
 
+def refuse_homeless(struct: Struct, record: RecordType) -> None:
+    """A field that the struct has no place for would be lost."""
+    found = matched(struct, record)
+    for field in record.fields:
+        if field.name not in found:
+            raise unfit(record, field.name, f"has no place in {struct.name}")
+
+
 def members(struct: Struct, union: UnionType) -> list[tuple[Field, neutral.Type]]:
     """Each field of a Thrift union with the branch that it holds. Raises ``IncompatibleSchema``."""
     waiting = branches(union)

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import struct as structs
+from collections.abc import Callable
 from typing import Any
 
 from dragoman.core.errors import DecodeError, EncodeError, IncompatibleSchema, MessageError
 from dragoman.core.format import Codec, Policy
 from dragoman.formats.thrift.compatibility import unreadable
 from dragoman.formats.thrift.diagnosis import faulty_field
-from dragoman.formats.thrift.emission import emission
+from dragoman.formats.thrift.emission import Emission, emission
 from dragoman.formats.thrift.model import Struct
 from dragoman.formats.thrift.reading import compile_reader
 from dragoman.formats.thrift.schema import ThriftSchema
 from dragoman.formats.thrift.writing import compile_writer
+from dragoman.schema.compiling import unable
 from dragoman.schema.records import describe
-
-_READ_ERRORS = (
-    ValueError,
-    TypeError,
-    OverflowError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    structs.error,
-)
-_WRITE_ERRORS = _READ_ERRORS
+from dragoman.schema.types import RecordType
 
 
 def compile_codec(writer: ThriftSchema, reader: ThriftSchema, cls: type | None) -> Codec:
@@ -41,8 +33,14 @@ def compile_codec(writer: ThriftSchema, reader: ThriftSchema, cls: type | None) 
             )
     record = describe(cls) if cls is not None else None
     protocol = emission(writer.protocol)
-    write = compile_writer(written, record, protocol)
-    load = compile_reader(read, record, protocol)
+    return Codec(_encoder(written, record, protocol), _decoder(read, record, protocol))
+
+
+def _encoder(written: Struct, record: RecordType | None, protocol: Emission) -> Callable[[Any], bytes]:
+    try:
+        write = compile_writer(written, record, protocol)
+    except IncompatibleSchema as error:
+        return unable(error)
 
     def encode(value: Any) -> bytes:
         out = bytearray()
@@ -50,12 +48,18 @@ def compile_codec(writer: ThriftSchema, reader: ThriftSchema, cls: type | None) 
             write(out, value)
         except MessageError:
             raise
-        except _WRITE_ERRORS as error:
-            field = faulty_field(written, value, protocol)
-            raise EncodeError(f"The value does not fit {written.name}: {error}", field=field) from error
         except RecursionError:
             raise EncodeError(f"The value is nested too deep for {written.name}.") from None
+        except Exception as error:
+            field = faulty_field(written, value, protocol)
+            raise EncodeError(f"The value does not fit {written.name}: {error}", field=field) from error
         return bytes(out)
+
+    return encode
+
+
+def _decoder(read: Struct, record: RecordType | None, protocol: Emission) -> Callable[[bytes], Any]:
+    load = compile_reader(read, record, protocol)
 
     def decode(payload: bytes) -> Any:
         data = bytes(payload)
@@ -65,15 +69,15 @@ def compile_codec(writer: ThriftSchema, reader: ThriftSchema, cls: type | None) 
             raise
         except (IndexError, structs.error) as error:
             raise DecodeError(f"The payload ends before its {read.name} does.") from error
-        except _READ_ERRORS as error:
-            raise DecodeError(f"The payload does not fit {read.name}: {error}") from error
         except RecursionError:
             raise DecodeError(f"The payload is nested too deep for {read.name}.") from None
+        except Exception as error:
+            raise DecodeError(f"The payload does not fit {read.name}: {error}") from error
         if end != len(data):
             raise DecodeError(f"{len(data) - end} bytes follow the {read.name} in the payload.")
         return value
 
-    return Codec(encode, decode)
+    return decode
 
 
 def _root(schema: ThriftSchema) -> Struct:

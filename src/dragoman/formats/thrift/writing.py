@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.formats.thrift.binding import matched, members
+from dragoman.formats.thrift.binding import matched, members, refuse_homeless
 from dragoman.formats.thrift.compiler import Compiler, Shape, indented
 from dragoman.formats.thrift.emission import Emission, Lines, compact_header
 from dragoman.formats.thrift.model import (
@@ -52,23 +52,27 @@ class _Writer(Compiler):
             lines.append(f"known(v, {names}, {struct.name!r})")
         if struct.kind == "union" and record is None:
             lines.append(f"one_of(v, {struct.name!r})")
+        parts: dict[int, neutral.Field] = {}
+        if record is not None:
+            refuse_homeless(struct, record)
+            found = matched(struct, record)
+            parts = {found[part.name].id: part for part in record.fields}
         before = [0]
         for field in fields:
-            lines += self.field(field, record, struct, before)
+            part = parts.get(field.id)
+            if record is not None and part is None:
+                lines += self.absent(field, before)
+            else:
+                lines += self.field(field, part, record, before)
             before.append(field.id)
         return [*lines, "out.append(0)"]
 
-    def field(self, field: Field, record: RecordType | None, struct: Struct, before: list[int]) -> Lines:
-        wanted: neutral.Type | None = None
-        if record is None:
-            lines = [f"x = v.get({field.name!r})"]
-        else:
-            found = matched(struct, record)
-            attribute = next((each for each in record.fields if found.get(each.name) is field), None)
-            wanted = unwrap(attribute.type)[0] if attribute is not None else None
-            lines = [f"x = v.{attribute.attribute}" if attribute is not None else "x = None"]
-            if attribute is None:
-                return self.absent(field, before) if field.requiredness is Requiredness.REQUIRED else []
+    def field(
+        self, field: Field, part: neutral.Field | None, record: RecordType | None, before: list[int]
+    ) -> Lines:
+        """``part`` is the record's field, which is missing for a dict."""
+        lines = [f"x = v.get({field.name!r})" if part is None else f"x = v.{part.attribute}"]
+        wanted = None if part is None else unwrap(part.type)[0]
         if field.requiredness is Requiredness.REQUIRED and field.default is None:
             return [
                 *lines,
@@ -80,7 +84,9 @@ class _Writer(Compiler):
         return [*lines, "if x is not None:", *indented(self.written(field, wanted, record, before))]
 
     def absent(self, field: Field, before: list[int]) -> Lines:
-        """A field that the schema requires and the class has not: only its default can be written."""
+        """A field that the class has not: if it is required, only its default can be written."""
+        if field.requiredness is not Requiredness.REQUIRED:
+            return []
         if field.default is None:
             return [f"unwritten({field.name!r})"]
         return [f"x = {self.code.bind(field.initial, 'initial')}", *self.written(field, None, None, before)]
