@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-import msgspec
-import pydantic
 import pytest
 
 from dragoman.core.errors import (
-    ConstraintViolated,
     DecodeError,
     EncodeError,
     IncompatibleSchema,
     InvalidSchema,
 )
-from dragoman.core.loading import FORMATS, load
 from dragoman.formats.protobuf import Kind, Oneof, ProtobufFormat, Tag
 from dragoman.formats.protobuf.classes import record_class
-from dragoman.schema.markers import Int, Length, Min, Unit, decimal, fixed, timestamp
+from dragoman.schema.markers import Int, Unit, decimal, fixed, timestamp
 from dragoman.schema.records import record
 
 FORMAT = ProtobufFormat()
@@ -80,10 +76,6 @@ def order(**changes: Any) -> Order:
     return Order(**(usual | changes))
 
 
-def test_it_is_found_by_its_type() -> None:
-    assert load(FORMATS, "PROTOBUF") is ProtobufFormat
-
-
 def test_a_record_class_becomes_a_file_with_stable_numbers() -> None:
     text = FORMAT.schema_of(Order)
     assert "// What somebody\n// buys.\nmessage Order {" in text
@@ -113,28 +105,6 @@ def test_records_survive_the_way_there_and_back() -> None:
         order(items=[], tags=set(), at=time(0), took=timedelta(0), delta=0),
     ):
         assert codec.decode(codec.encode(value)) == value
-
-
-def test_the_same_record_as_dataclass_model_and_struct() -> None:
-    @dataclass
-    class Plain:
-        name: str
-        size: int | None = None
-
-    class Model(pydantic.BaseModel):
-        name: str
-        size: int | None = None
-
-    class Struct(msgspec.Struct, frozen=True):
-        name: str
-        size: int | None = None
-
-    schema = FORMAT.parse('syntax = "proto3"; message Any { string name = 1; optional int64 size = 2; }')
-    for cls in (Plain, Model, Struct):
-        codec = FORMAT.codec(schema, cls=cls)
-        made = cls(name="a", size=3)
-        assert codec.encode(made) == b"\x00\x0a\x01a\x10\x03"
-        assert codec.decode(b"\x00\x0a\x01a\x10\x03") == made
 
 
 def test_plain_values_are_dicts_with_python_types() -> None:
@@ -278,26 +248,6 @@ def test_proto2_requires_and_has_defaults() -> None:
     with pytest.raises(EncodeError) as caught:
         codec.encode({"y": 1})
     assert caught.value.where["field"] == "x"
-
-
-def test_constraints_hold_on_both_ways() -> None:
-    @record
-    class Guarded:
-        size: Annotated[int, Min(1)]
-        names: Annotated[list[str], Length(max=1)]
-
-    @record(name="Guarded")
-    class Open:
-        size: int
-        names: list[str]
-
-    schema = FORMAT.parse(FORMAT.schema_of(Guarded))
-    guarded, open = FORMAT.codec(schema, cls=Guarded), FORMAT.codec(schema, cls=Open)
-    for bad in ((0, []), (1, ["a", "b"])):
-        with pytest.raises(ConstraintViolated):
-            guarded.encode(Guarded(*bad))
-        with pytest.raises(ConstraintViolated):
-            guarded.decode(open.encode(Open(*bad)))
 
 
 def test_hostile_bytes_stay_message_errors() -> None:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum, IntEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-import msgspec
-import pydantic
 import pytest
 
 from dragoman.core.errors import (
-    ConstraintViolated,
     DecodeError,
     EncodeError,
     IncompatibleSchema,
     InvalidSchema,
 )
 from dragoman.core.format import Policy
-from dragoman.core.loading import FORMATS, load
 from dragoman.formats.thrift import Id, Kind, ThriftFormat
 from dragoman.formats.thrift.classes import record_class
-from dragoman.schema.markers import Aliases, Int, Length, Min, Unit, decimal, fixed, timestamp
+from dragoman.schema.markers import Aliases, Int, Unit, decimal, fixed, timestamp
 from dragoman.schema.records import describe, record
 
 FORMAT = ThriftFormat()
@@ -82,10 +78,6 @@ def order(**changes: Any) -> Order:
     return Order(**(usual | changes))
 
 
-def test_it_is_found_by_its_type() -> None:
-    assert load(FORMATS, "THRIFT") is ThriftFormat
-
-
 def test_a_record_class_becomes_a_document_with_stable_ids() -> None:
     text = FORMAT.schema_of(Order)
     assert "// What somebody\n// buys.\nstruct Order {" in text
@@ -116,28 +108,6 @@ def test_records_survive_the_way_there_and_back(protocol: str) -> None:
         order(items=[], tags=set(), at=time(0), took=timedelta(0), paid=False, day=date(1969, 12, 31)),
     ):
         assert codec.decode(codec.encode(value)) == value
-
-
-def test_the_same_record_as_dataclass_model_and_struct() -> None:
-    @dataclass
-    class Plain:
-        name: str
-        size: int | None = None
-
-    class Model(pydantic.BaseModel):
-        name: str
-        size: int | None = None
-
-    class Struct(msgspec.Struct, frozen=True):
-        name: str
-        size: int | None = None
-
-    schema = FORMAT.parse("struct Any { 1: required string name, 2: optional i64 size }")
-    for cls in (Plain, Model, Struct):
-        codec = FORMAT.codec(schema, cls=cls)
-        made = cls(name="a", size=3)
-        assert codec.encode(made) == b"\x18\x01a\x16\x06\x00"
-        assert codec.decode(b"\x18\x01a\x16\x06\x00") == made
 
 
 @pytest.mark.parametrize("protocol", ["", BINARY])
@@ -247,26 +217,6 @@ def test_a_class_takes_defaults_and_former_names_for_what_the_schema_lacks() -> 
     for cls in (Narrow, Other):
         with pytest.raises(IncompatibleSchema):
             FORMAT.codec(schema, cls=cls)
-
-
-def test_constraints_hold_on_both_ways() -> None:
-    @record
-    class Guarded:
-        size: Annotated[int, Min(1)]
-        names: Annotated[list[str], Length(max=1)]
-
-    @record(name="Guarded")
-    class Open:
-        size: int
-        names: list[str]
-
-    schema = FORMAT.parse(FORMAT.schema_of(Guarded))
-    guarded, open = FORMAT.codec(schema, cls=Guarded), FORMAT.codec(schema, cls=Open)
-    for bad in ((0, []), (1, ["a", "b"])):
-        with pytest.raises(ConstraintViolated):
-            guarded.encode(Guarded(*bad))
-        with pytest.raises(ConstraintViolated):
-            guarded.decode(open.encode(Open(*bad)))
 
 
 COMPACT_HOSTILE = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from dragoman.core.errors import IncompatibleSchema
 from dragoman.formats.avro.binding import bound, is_null, parts_of, python_of, refuse_homeless
-from dragoman.formats.avro.choosing import choose, test_for
+from dragoman.formats.avro.choosing import choose, rank, test_for
 from dragoman.formats.avro.limits import add_limits, add_stated_limits
 from dragoman.formats.avro.nodes import (
     MISSING,
@@ -192,6 +192,7 @@ class _Encoder:
         if len(real) == 1:
             return [*tests, ("" if tests else f"{value} is not None", real[0])]
         if not plain:
+            real.sort(key=lambda choice: rank(choice[2]) if choice[2] is not None else 0)
             return tests + [
                 (test_for(self.source, branch, part, value, node), (index, branch, part))
                 for index, branch, part in real

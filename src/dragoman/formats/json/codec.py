@@ -130,6 +130,8 @@ def _encode_record(convert: Callable[[Any], Any], encode: Callable[[Any], bytes]
             raise kind(str(error), field=error.field) from None
         except RecursionError:
             raise EncodeError("The record is nested too deep.") from None
+        except Exception as error:
+            raise EncodeError(f"The record cannot be written: {error}.") from error
         return encode(value)
 
     return encode_record
@@ -145,6 +147,8 @@ def _decode_record(convert: Callable[[Any], Any], decode: Callable[[bytes], Any]
             raise kind(str(error), field=error.field) from None
         except RecursionError:
             raise DecodeError("The payload is nested too deep.") from None
+        except Exception as error:
+            raise DecodeError(f"The payload does not fit the record: {error}.") from error
 
     return decode_record
 

@@ -162,7 +162,6 @@ class _Decoders:
 
 def _builder(record: RecordType) -> Callable[[list[Any]], Any]:
     cls = record.cls
-    refusals: tuple[type[Exception], ...] = (ValueError, TypeError, *record.refusals)
     attributes = [each.attribute for each in record.fields]
     arguments = [each.argument for each in record.fields]
 
@@ -177,7 +176,7 @@ def _builder(record: RecordType) -> Callable[[list[Any]], Any]:
             if record.construction is Construction.POSITIONAL:
                 return cls(*values)
             return cls(**dict(zip(arguments, values, strict=True)))
-        except refusals as error:
+        except Exception as error:
             raise Violation(f"{cls.__name__} refuses the values: {type(error).__name__}.") from None
 
     return assign if record.construction is Construction.ASSIGN else call

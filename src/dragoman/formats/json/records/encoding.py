@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.formats.json.records import text
 from dragoman.formats.json.records.constraints import checks_of
 from dragoman.formats.json.records.misfit import Misfit
-from dragoman.formats.json.records.unions import python, refuse_ambiguous
+from dragoman.formats.json.records.unions import narrowest_first, python, refuse_ambiguous
 from dragoman.schema.markers import Constraint, Primitive
 from dragoman.schema.types import (
     ArrayType,
@@ -131,7 +131,7 @@ class _Encoders:
 
     def _union(self, type: UnionType) -> Convert | None:
         refuse_ambiguous(type)
-        branches = [(python(branch), self.of(branch)) for branch in type.branches]
+        branches = [(python(branch), self.of(branch)) for branch in narrowest_first(type.branches)]
         if all(convert is None for _, convert in branches):
             return None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
 from dragoman.core.errors import InvalidSchema
+from dragoman.schema.binding import python_type
 from dragoman.schema.markers import Primitive
 from dragoman.schema.types import (
     ArrayType,
@@ -87,6 +88,11 @@ def python(type: Type) -> type | tuple[type, ...]:
             return tuple(each for branch in type.branches for each in _tuple(python(branch)))
         case _:
             return type.python
+
+
+def narrowest_first(branches: Iterable[Type]) -> list[Type]:
+    """A class before the one it derives from: a datetime is a date, too."""
+    return sorted(branches, key=lambda branch: -len(python_type(branch).__mro__))
 
 
 def _tuple(classes: type | tuple[type, ...]) -> tuple[type, ...]:
