@@ -17,7 +17,7 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.core.errors import ConfigurationError
-from dragoman.gateway.configuration import options_from, read_file, secret_from
+from dragoman.gateway.configuration import options_from, read_file, secret_from, secrets_from
 from dragoman.gateway.envelope import collection, request, to_json
 from dragoman.gateway.policy import Ttl
 from dragoman.gateway.store.port import Collect
@@ -141,6 +141,10 @@ def test_a_file_says_what_can_be_reached(tmp_path: Path, dragoman: Run) -> None:
         ("[[public]]\nresource = 'a'\n[[public]]\nresource = 'a'", "two rules"),
         ("public = []\n[jwt]\nkey-file = 'nowhere'\nalgorithm = 'EdDSA'\naudience = 'a'", "cannot be read"),
         ("= 3", "cannot be understood"),
+        ("public = []\nreplay-window = -1", "replay_window is a number above zero"),
+        ("public = []\nlongest-wait = nan", "longest_wait is a number"),
+        ("public = []\n[limits]\ndepth = 0", "above zero"),
+        ("public = []\n[peer-rate]\nper-second = nan\nburst = 1", "rate"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, told: str) -> None:
@@ -152,9 +156,19 @@ def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, told
 
 def test_a_secret_is_made_once(tmp_path: Path) -> None:
     path = str(tmp_path / "deep" / "secret")
-    first = secret_from(path, make=True)
+    [first] = secrets_from(path, make=True)
     assert len(first) == 64
-    assert secret_from(path, make=True) == first
+    assert secrets_from(path, make=True) == [first]
+    assert secret_from(path) == first
+
+
+def test_older_secrets_stand_below_the_one_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.write_text("new and in force\nold\n\nolder\n")
+    assert secrets_from(str(path)) == [b"new and in force", b"old", b"older"]
+    path.write_text("\n")
+    with pytest.raises(ConfigurationError, match="empty"):
+        secrets_from(str(path), make=True)
 
 
 def test_workers_do_not_pretend_to_share_memory(dragoman: Run) -> None:

@@ -325,3 +325,5 @@ async def test_wrong_settings_are_refused_at_once() -> None:
         options(secret=b"x" * 32, inside_secret=b"x" * 32)
     with pytest.raises(ConfigurationError, match="requests"):
         Rule(resource="service.x", methods=frozenset({"response"}))
+    with pytest.raises(ConfigurationError, match="audit"):
+        Gateway(options(audit="/nowhere/at/all"))

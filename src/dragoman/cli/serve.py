@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.cli.gateway.options import DEFAULT_STORE, KEY_FILE, Config, Public, configured
+from dragoman.cli.logs import LogLevel, LogStyle
 from dragoman.cli.output import hint
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
@@ -80,7 +81,7 @@ def serve(
         public_without_credentials=settings.allow_public,
     )
     options = _gateway(settings, store, config, public)
-    set_up("json" if settings.log == "json" else "text", settings.log_level)
+    set_up(LogStyle(settings.log).value, settings.log_level)
     bound = listen(options)
     scheme = "https" if settings.certificate else "http"
     with Server(registry) as running:
@@ -96,7 +97,7 @@ def serve(
 def _gateway(
     settings: ServeSettings, registry: str, config: str | None, public: list[str] | None
 ) -> ServerOptions:
-    from dragoman.gateway.configuration import options_from, secret_from
+    from dragoman.gateway.configuration import options_from, secret_from, secrets_from
     from dragoman.gateway.http.app import HttpOptions
     from dragoman.gateway.http.server import SepOptions, ServerOptions
 
@@ -104,9 +105,11 @@ def _gateway(
     file = configured(config, public)
     folder = None if config is None else Path(config).parent
     inside = settings.inside_secret_file
+    secret, *older = secrets_from(settings.gateway_secret_file, make=True)
     return ServerOptions(
         gateway=replace(
-            options_from(file, secret_from(settings.gateway_secret_file, make=True), folder),
+            options_from(file, secret, folder),
+            older_secrets=tuple(older),
             inside_secret=None if inside is None else secret_from(inside),
             store=settings.gateway_store,
             broker=default_broker(),
@@ -124,8 +127,8 @@ def _gateway(
 
 def _check(settings: ServeSettings) -> None:
     for name, value, allowed in (
-        ("log", settings.log, ("text", "json")),
-        ("log_level", settings.log_level, ("debug", "info", "warning", "error")),
+        ("log", settings.log, tuple(LogStyle)),
+        ("log_level", settings.log_level, tuple(LogLevel)),
     ):
         if value not in allowed:
             raise ConfigurationError(

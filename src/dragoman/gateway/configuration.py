@@ -130,16 +130,29 @@ def _rate(table: RateTable | None) -> Rate | None:
     return None if table is None else Rate(table.per_second, table.burst)
 
 
-def secret_from(path: str, *, make: bool = False) -> bytes:
-    """The secret in a file, as text. With ``make`` a missing one is made, for nobody else to read."""
+def secret_from(path: str) -> bytes:
+    """The secret in a file, as text."""
+    return secrets_from(path)[0]
+
+
+def secrets_from(path: str, *, make: bool = False) -> list[bytes]:
+    """The secrets in a file, one in a line: the first is in force, the others are older ones.
+
+    With ``make`` a missing file is made, for nobody else to read.
+    """
     place = Path(path)
     try:
         if make and not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             _create(place)
-        return place.read_text().strip().encode()
+        lines = [line.strip().encode() for line in place.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"The secret cannot be read: {error}.", path=path) from error
+    if not lines:
+        raise ConfigurationError(
+            "The file of the secret is empty.", next="Remove it, and one is made.", path=path
+        )
+    return lines
 
 
 def _create(place: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+
+from dragoman.core.errors import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +18,10 @@ class EnvelopeLimits:
     name: int = 200
     """Characters of ids, resources, entities and versions."""
     token: int = 8 * 1024
+
+    def __post_init__(self) -> None:
+        if min(astuple(self)) < 1:
+            raise ConfigurationError("The limits of envelopes are numbers above zero.")
 
 
 LIMITS = EnvelopeLimits()

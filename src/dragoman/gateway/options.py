@@ -13,6 +13,8 @@ from dragoman.gateway.security.level import Levels
 from dragoman.gateway.store.opening import DEFAULT
 from dragoman.registry.http.authenticate import JwtOptions
 
+_ABOVE_ZERO = ("replay_window", "longest_memory", "waiting_quota", "most_waiting", "forward_timeout")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayOptions:
@@ -59,6 +61,12 @@ class GatewayOptions:
             )
         for rule in self.policy.rules:
             self.levels.require(rule.level)
+        for name in _ABOVE_ZERO:
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ConfigurationError(f"{name} is a number above zero.")
+        for name in ("skew", "longest_wait"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise ConfigurationError(f"{name} is a number of seconds.")
         if self.inside_secret is not None and self.inside_secret == self.secret:
             raise ConfigurationError(
                 "The inside secret is the gateway's own.", next="Orchestrators must not know that: use two."

@@ -19,7 +19,7 @@ class Rate:
     burst: float
 
     def __post_init__(self) -> None:
-        if self.per_second <= 0 or self.burst < 1:
+        if not (self.per_second > 0 and self.burst >= 1):
             raise ConfigurationError("A rate is above zero, with a burst of 1 or more.")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -17,15 +16,11 @@ from dragoman.cli.gateway.options import (
     StoreUrl,
     configured,
 )
+from dragoman.cli.logs import Level, Log, LogLevel, LogStyle
 from dragoman.cli.output import hint
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted
-
-
-class LogStyle(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def serve(
@@ -37,7 +32,10 @@ def serve(
     broker: Annotated[str | None, typer.Option(help="The broker's URL.")] = None,
     registry: Annotated[str | None, typer.Option(help="The registry's URL.")] = None,
     secret_file: Annotated[
-        str, typer.Option(help="The gateway's secret, shared by all gateways of one store; made if missing.")
+        str,
+        typer.Option(
+            help="The gateway's secret, one for all of a store; made if missing. More lines are older ones."
+        ),
     ] = KEY_FILE,
     inside_secret_file: Annotated[
         str | None, typer.Option(help="The secret that orchestrators check passes with.")
@@ -54,27 +52,28 @@ def serve(
     sep_key: Annotated[
         str | None, typer.Option(help="Key file of 'gateway sep-key'; answers by SEP, too.")
     ] = None,
-    sep_port: Annotated[int, typer.Option(min=0, max=65535, help="The UDP port for SEP.")] = 8084,
+    sep_port: Annotated[int, typer.Option(min=1, max=65535, help="The UDP port for SEP.")] = 8084,
     audit: Annotated[str | None, typer.Option(help="File for the audit, as JSON lines.")] = None,
-    log: Annotated[
-        LogStyle, typer.Option(help="How log lines are written, to standard error.")
-    ] = LogStyle.TEXT,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log: Log = LogStyle.TEXT,
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
-    """Serve the gateway: drop-off point and collection point over HTTP and, with a key, over SEP."""
-    from dragoman.gateway.configuration import options_from, secret_from
+    """Serve the gateway: drop-off point and collection point over HTTP and, with a key, over SEP.
+
+    Example: dragoman gateway serve --public service.loans
+    """
+    from dragoman.gateway.configuration import options_from, secret_from, secrets_from
     from dragoman.gateway.http.app import HttpOptions
     from dragoman.gateway.http.server import SepOptions, ServerOptions, listen
     from dragoman.gateway.http.server import serve as serve_on
     from dragoman.registry.http.logs import set_up
     from dragoman.registry.http.workers import run_workers
 
-    if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise ConfigurationError(f"{log_level!r} is not a level.", next="Use debug, info, warning or error.")
     file = configured(config, public)
     folder = None if config is None else Path(config).parent
+    secret, *older = secrets_from(secret_file, make=True)
     gateway = replace(
-        options_from(file, secret_from(secret_file, make=True), folder),
+        options_from(file, secret, folder),
+        older_secrets=tuple(older),
         inside_secret=None if inside_secret_file is None else secret_from(inside_secret_file),
         store=store,
         broker=broker or default_broker(),
@@ -97,7 +96,7 @@ def serve(
             "Workers cannot share a SEP port: a session lives in one process.",
             next="Use one worker, and more gateways on one store.",
         )
-    set_up(log.value, log_level)
+    set_up(log.value, log_level.value)
     bound = listen(options)
     place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
     count = len(gateway.policy.rules)
@@ -107,7 +106,7 @@ def serve(
     if not count:
         hint("Nothing can be reached from outside yet. Name destinations with --config or --public.")
     if workers > 1:
-        run_workers(serve_on, options, bound, workers, log.value, log_level)
+        run_workers(serve_on, options, bound, workers, log.value, log_level.value)
     else:
         serve_on(options, bound)
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from dragoman.cli.logs import Level, Log, LogLevel, LogStyle
 from dragoman.cli.output import hint
 from dragoman.core.defaults import default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted
-
-
-class LogStyle(StrEnum):
-    TEXT = "text"
-    JSON = "json"
 
 
 def serve(
@@ -42,12 +37,13 @@ def serve(
     short_conflict_code: Annotated[
         bool, typer.Option("--short-conflict-code", help="Answer 409 instead of 40901, for older clients.")
     ] = False,
-    log: Annotated[
-        LogStyle, typer.Option(help="How log lines are written, to standard error.")
-    ] = LogStyle.TEXT,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log: Log = LogStyle.TEXT,
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
-    """Serve the registry: the contract API, Confluent's API, and OpenSchema."""
+    """Serve the registry: the contract API, Confluent's API, and OpenSchema.
+
+    Example: dragoman registry serve --port 8081 --store sqlite://registry.db
+    """
     from dragoman.registry import RegistryService
     from dragoman.registry.http.authenticate import JwtOptions
     from dragoman.registry.http.logs import set_up
@@ -55,8 +51,6 @@ def serve(
     from dragoman.registry.http.server import serve as serve_on
     from dragoman.registry.http.workers import run_workers
 
-    if log_level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise ConfigurationError(f"{log_level!r} is not a level.", next="Use debug, info, warning or error.")
     jwt = JwtOptions.from_file(jwt_key, jwt_algorithm, jwt_audience, jwt_issuer) if jwt_key else None
     if jwt is None and (jwt_audience or jwt_issuer):
         raise ConfigurationError("Tokens cannot be checked without a key.", next="Name it: --jwt-key FILE")
@@ -80,13 +74,13 @@ def serve(
         allow_public,
         short_conflict_code,
     )
-    set_up(log.value, log_level)
+    set_up(log.value, log_level.value)
     bound = listen(options)
     place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
     hint(f"Registry on {place} with {redacted(url)}. Look at {place}/docs; stop with Ctrl-C.")
     if workers > 1:
         # A store that cannot be used is told once, not by each worker again and again.
         RegistryService.open(url).engine.close()
-        run_workers(serve_on, options, bound, workers, log.value, log_level)
+        run_workers(serve_on, options, bound, workers, log.value, log_level.value)
     else:
         serve_on(options, bound)

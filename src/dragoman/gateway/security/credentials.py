@@ -64,9 +64,9 @@ class Credentials:
         if text.startswith(PREFIX):
             id, _, secret = text.partition(".")
             key = await self._store.key(id) if id.isascii() and id.isprintable() and len(id) < 64 else None
-            if key is not None and fits(key, secret, now):
+            good = fits(key, secret, now)
+            if key is not None and good:
                 return Principal(key.owner, None, key.expires, key.resources)
-            fits(None, secret, now)
         elif self._tokens is not None:
             found = self._tokens.principal(text)
             if found is not None:
