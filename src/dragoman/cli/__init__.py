@@ -11,7 +11,7 @@ from importlib import import_module
 
 import typer
 
-from dragoman.core.errors import DragomanError
+from dragoman.core.errors import ConfigurationError, DragomanError
 
 NOUNS = {
     "registry": "Contracts and schemas: serve, list, show, register, check, diff and more.",
@@ -39,11 +39,17 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         application(given)(given, prog_name="dragoman")
-    except DragomanError as error:
+    except (DragomanError, OSError) as error:
         from dragoman.cli.output import explain
 
-        explain(error, as_json="--json" in given)
+        explain(_refused(error) if isinstance(error, OSError) else error, as_json="--json" in given)
         sys.exit(2)
+
+
+def _refused(error: OSError) -> DragomanError:
+    """What the system does not let us do, such as writing a file, as one of our errors."""
+    what = f"The system refuses: {error.strerror or error}."
+    return ConfigurationError(what, code="configuration.system", file=error.filename)
 
 
 def application(arguments: list[str]) -> typer.Typer:

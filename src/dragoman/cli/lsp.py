@@ -12,7 +12,10 @@ from dragoman.core.errors import ExtraMissing
 def lsp(
     stdio: Annotated[bool, typer.Option("--stdio", help="As editors may say; there is no other way.")] = True,
 ) -> None:
-    """Speak the Language Server Protocol over standard input and output."""
+    """Speak the Language Server Protocol over standard input and output.
+
+    Example: dragoman lsp --stdio
+    """
     try:
         from dragoman.language.lsp import serve
     except ModuleNotFoundError as error:

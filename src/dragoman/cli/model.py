@@ -55,7 +55,10 @@ def lint(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
     sarif: Annotated[bool, typer.Option("--sarif", help="Print a SARIF log for code review.")] = False,
 ) -> None:
-    """Check models. Exit 0: no errors; 1: errors; 2: a model cannot be read or parsed."""
+    """Check models. Exit 0: no errors; 1: errors; 2: a model cannot be read or parsed.
+
+    Example: dragoman model lint loan-broker.mdsl --fix
+    """
     from dragoman.language.lint import fix as mended
     from dragoman.language.lint import has_errors
     from dragoman.language.lint import lint as check
@@ -97,7 +100,10 @@ def format_(
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would be.")] = False,
 ) -> None:
-    """Rewrite models in the canonical form, in place."""
+    """Rewrite models in the canonical form, in place.
+
+    Example: dragoman model format loan-broker.mdsl --diff
+    """
     from difflib import unified_diff
 
     from dragoman.language.formatter import format_text
@@ -130,7 +136,10 @@ def asyncapi(
     json: Annotated[bool, typer.Option("--json", help="JSON instead of YAML.")] = False,
     output: Output = None,
 ) -> None:
-    """Write an AsyncAPI document."""
+    """Write an AsyncAPI document.
+
+    Example: dragoman model asyncapi loan-broker.mdsl --spec 3.0.0 -o loan-broker.yaml
+    """
     from dragoman.language.generators.asyncapi import generate, render
 
     model = _checked(file)
@@ -145,7 +154,10 @@ def diagram(
     flow: Annotated[str | None, typer.Option(help="Draw this flow, not the system.")] = None,
     output: Output = None,
 ) -> None:
-    """Draw the system, or one of its flows."""
+    """Draw the system, or one of its flows.
+
+    Example: dragoman model diagram loan-broker.mdsl -o loan-broker.svg
+    """
     from dragoman.language.generators.picture.flow import flow_svg
     from dragoman.language.generators.picture.mermaid import flow_mermaid, system_mermaid
     from dragoman.language.generators.picture.system import system_svg
@@ -174,7 +186,10 @@ def schema(
         Path | None, typer.Option("--output", "-o", help="A file for one type, a folder for all.")
     ] = None,
 ) -> None:
-    """Write data types as Avro, JSON Schema, Protobuf or Thrift."""
+    """Write data types as Avro, JSON Schema, Protobuf or Thrift.
+
+    Example: dragoman model schema loan-broker.mdsl LoanRequestDto --format protobuf
+    """
     from dragoman.language.generators.schemas import FORMATS
     from dragoman.language.generators.schemas import schema as written
 
@@ -206,6 +221,8 @@ def code(
     """Write a Python package: records, channels, and a controller and a test for each endpoint.
 
     Controllers and tests are written once and then yours; the rest is written anew each time.
+
+    Example: dragoman model code loan-broker.mdsl loan_broker
     """
     from dragoman.language.generators.code import package, stale, write
 
@@ -250,7 +267,10 @@ def plan_(
     discovery: Discoveries = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Show what `apply` would change. Exit 0: nothing; 1: something, also if it is refused or drift."""
+    """Show what `apply` would change. Exit 0: nothing; 1: something, also if it is refused or drift.
+
+    Example: dragoman model plan loan-broker.mdsl --broker kafka://localhost:9092
+    """
     from dragoman.cli.output import run
 
     changes = run(_compare(_checked(file), broker, registry, parameter, discovery, change=False))
@@ -268,7 +288,10 @@ def apply_(
     discovery: Discoveries = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Create channels and register contracts as the model says. Exit 1: refused, or drift is left."""
+    """Create channels and register contracts as the model says. Exit 1: refused, or drift is left.
+
+    Example: dragoman model apply loan-broker.mdsl --broker kafka://localhost:9092
+    """
     from dragoman.cli.output import run
     from dragoman.language.running.plan import Action
 

@@ -24,7 +24,10 @@ app.command()(comparing.capabilities)
 
 @app.command("list")
 def list_channels(broker: BrokerUrl = None, as_json: bool = Json) -> None:
-    """List all channels."""
+    """List all channels.
+
+    Example: dragoman channel list --broker kafka://localhost:9092
+    """
 
     async def work() -> list[tuple[object, ...]]:
         async with connected(broker) as opened:
@@ -39,7 +42,9 @@ def list_channels(broker: BrokerUrl = None, as_json: bool = Json) -> None:
 @app.command()
 def create(
     channel: Name,
-    partitions: Annotated[int, typer.Option(help="How many handlers may share it, in order per key.")] = 4,
+    partitions: Annotated[
+        int, typer.Option(min=1, help="How many handlers may share it, in order per key.")
+    ] = 4,
     retention: Annotated[
         float | None, typer.Option(help="Seconds to keep messages; all, if not given.")
     ] = None,
@@ -47,7 +52,10 @@ def create(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Create a channel. One that is there already is left as it is."""
+    """Create a channel. One that is there already is left as it is.
+
+    Example: dragoman channel create orders --partitions 8 --retention 604800
+    """
     wanted = Channel(channel, partitions, retention, dict(pairs(setting)))
 
     async def work() -> bool:
@@ -63,7 +71,10 @@ def create(
 
 @app.command()
 def describe(channel: Name, broker: BrokerUrl = None, as_json: bool = Json) -> None:
-    """Show a channel's settings, and where each partition begins and ends."""
+    """Show a channel's settings, and where each partition begins and ends.
+
+    Example: dragoman channel describe orders
+    """
 
     async def work() -> tuple[Channel, dict[int, tuple[int, int]]]:
         async with connected(broker) as opened:
@@ -90,7 +101,10 @@ def delete(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Delete a channel and all its messages."""
+    """Delete a channel and all its messages.
+
+    Example: dragoman channel delete orders --yes
+    """
     if not yes:
         typer.confirm(f"Delete {channel} and all its messages?", abort=True, err=True)
 
@@ -109,7 +123,10 @@ def lag(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Show how far each group is behind."""
+    """Show how far each group is behind.
+
+    Example: dragoman channel lag orders --group billing
+    """
 
     async def work() -> list[tuple[object, ...]]:
         async with connected(broker) as opened:

@@ -13,14 +13,17 @@ from dragoman.core.channel import Channel
 
 def alter(
     channel: Name,
-    partitions: Annotated[int | None, typer.Option(help="They may grow, never shrink.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="They may grow, never shrink.")] = None,
     retention: Annotated[float | None, typer.Option(help="Seconds to keep messages.")] = None,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Keep messages without limit.")] = False,
     setting: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of the broker's own.")] = None,
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Change a channel's settings. What is not named stays as it is."""
+    """Change a channel's settings. What is not named stays as it is.
+
+    Example: dragoman channel alter orders --partitions 16 --keep-all
+    """
     if keep_all and retention is not None:
         raise typer.BadParameter("Use --retention or --keep-all, not both.")
 

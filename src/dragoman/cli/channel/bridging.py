@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Annotated, NamedTuple
 
 import typer
@@ -10,6 +11,7 @@ from dragoman.cli.channel.options import From, connected, moment
 from dragoman.cli.output import Json, emit_json, hint, run, say
 from dragoman.client.bridge import Bridge, End
 from dragoman.core.channel import check_name
+from dragoman.core.defaults import default_broker
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted, scheme_of
 
@@ -39,10 +41,12 @@ def address(text: str) -> Address:
     return Address(broker + mark + options, check_name(channel))
 
 
-def _group(target: Address) -> str:
-    """Bridges to different targets do not take each other's messages."""
-    place = "default" if target.broker is None else scheme_of(target.broker)
-    return f"bridge-to-{place}-{target.channel}"
+def default_group(target: Address) -> str:
+    """Bridges to different targets do not take each other's messages. Who a user is makes no difference."""
+    broker = target.broker or default_broker()
+    scheme, _, rest = broker.partition("?")[0].partition("://")
+    place = sha256(rest.rpartition("@")[2].encode()).hexdigest()[:8]
+    return f"bridge-to-{scheme}-{place}-{target.channel}"
 
 
 def bridge(
@@ -59,17 +63,19 @@ def bridge(
 
     At least once: after a crash it goes on where it was, and may copy the last messages again. Keys, headers,
     frames and the order per key are kept.
+
+    Example: dragoman channel bridge kafka://localhost:9092/orders nats://localhost/orders
     """
     left, right = address(source), address(target)
     begin = moment(start or "earliest")
-    name = (
-        group or f"bridge-to-{'' if right.broker is None else scheme_of(right.broker) + '-'}{right.channel}"
-    )
 
     async def work() -> int:
         async with connected(left.broker) as from_broker, connected(right.broker) as to_broker:
             made = Bridge(
-                End(from_broker, left.channel), End(to_broker, right.channel), group=name, start=begin
+                End(from_broker, left.channel),
+                End(to_broker, right.channel),
+                group=group or default_group(right),
+                start=begin,
             )
             return await made.run(idle)
 

@@ -15,7 +15,10 @@ def capabilities(
     schemes: Annotated[list[str] | None, typer.Argument(help="kafka, redis, ...; all, if not given.")] = None,
     as_json: bool = Json,
 ) -> None:
-    """Show what each broker can do, as its adapter declares it."""
+    """Show what each broker can do, as its adapter declares it.
+
+    Example: dragoman channel capabilities kafka mqtt
+    """
     for scheme in schemes or ():
         if scheme not in names(BROKERS):
             raise typer.BadParameter(f"{scheme!r} is none of {', '.join(names(BROKERS))}.")

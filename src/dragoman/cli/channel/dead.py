@@ -45,7 +45,10 @@ def list_letters(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """List the letters of a channel that nobody has dealt with yet."""
+    """List the letters of a channel that nobody has dealt with yet.
+
+    Example: dragoman channel dead list orders --since 2026-01-31T12:00:00
+    """
 
     async def work() -> list[DeadLetter]:
         async with connected(broker) as opened:
@@ -81,7 +84,10 @@ def show(
     registry: RegistryUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Show one letter: why it is there, and what is in it."""
+    """Show one letter: why it is there, and what is in it.
+
+    Example: dragoman channel dead show orders 0:17
+    """
 
     async def work() -> dict[str, Any]:
         async with connected(broker) as opened, contracts_of(registry) as contracts:
@@ -108,7 +114,10 @@ def replay(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Send letters back to the channel they came from, once."""
+    """Send letters back to the channel they came from, once.
+
+    Example: dragoman channel dead replay orders --all --code broker
+    """
     chosen = _chosen(ids, everything, Filters(code, since, endpoint))
     _settle("replayed", chosen, channel, invalid, broker, as_json)
 
@@ -125,7 +134,10 @@ def discard(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Put letters away: they are dealt with, and listed no more."""
+    """Put letters away: they are dealt with, and listed no more.
+
+    Example: dragoman channel dead discard orders 0:17 0:18
+    """
     chosen = _chosen(ids, everything, Filters(code, since, endpoint))
     _settle("discarded", chosen, channel, invalid, broker, as_json)
 

@@ -56,6 +56,8 @@ def publish(
 
     From the arguments, a file, or standard input, one message per line. Lines that the contract refuses are
     reported and left out; the exit code is then 1.
+
+    Example: dragoman channel publish orders '{"number": 1}' --key 1
     """
     given = tuple((name, value.encode()) for name, value in pairs(header))
     raw_key = None if key is None else key.encode()
@@ -95,13 +97,16 @@ def tail(
     start: From = None,
     last: Annotated[int, typer.Option(help="So many from the end of each partition, without --from.")] = 10,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
-    limit: Annotated[int | None, typer.Option(help="Stop after so many.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Show frames as they are, without a registry.")] = False,
     broker: BrokerUrl = None,
     registry: RegistryUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Show messages, decoded by their contracts. Touches no group."""
+    """Show messages, decoded by their contracts. Touches no group.
+
+    Example: dragoman channel tail orders --from earliest --follow
+    """
     begin = None if start is None else moment(start)
 
     async def work() -> None:
@@ -116,10 +121,10 @@ def tail(
                 last=last if begin is None else None,
                 follow=follow,
             ):
-                if limit is not None and shown >= limit:
-                    return
-                shown += 1
                 show(await readable(message, contracts), as_json)
+                shown += 1
+                if shown == limit:
+                    return
 
     try:
         run(work())
@@ -135,7 +140,10 @@ def replay(
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Publish the past of a channel once more; frames, keys and headers as they are."""
+    """Publish the past of a channel once more; frames, keys and headers as they are.
+
+    Example: dragoman channel replay orders orders.again --until 2026-01-31
+    """
     end = None if until is None else milliseconds(until)
     begin = moment(start or "earliest")
 

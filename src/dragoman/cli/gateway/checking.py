@@ -9,7 +9,10 @@ from dragoman.cli.output import Json, emit_table
 
 
 def check(config: Config = None, public: Public = None, as_json: bool = Json) -> None:
-    """Show which destinations can be reached from outside, and on what terms."""
+    """Show which destinations can be reached from outside, and on what terms.
+
+    Example: dragoman gateway check --config gateway.toml
+    """
     from dragoman.gateway.configuration import options_from
 
     folder = None if config is None else Path(config).parent

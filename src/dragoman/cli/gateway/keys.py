@@ -39,7 +39,10 @@ def create(
     store: StoreUrl = DEFAULT_STORE,
     as_json: bool = Json,
 ) -> None:
-    """Make a key. It is shown now and never again."""
+    """Make a key. It is shown now and never again.
+
+    Example: dragoman gateway keys create partner --resource service.loans --days 365
+    """
     from dragoman.gateway.security.keys import create_key
 
     async def work() -> str:
@@ -57,7 +60,10 @@ def create(
 
 @app.command("list")
 def list_keys(store: StoreUrl = DEFAULT_STORE, as_json: bool = Json) -> None:
-    """List keys, without their secrets."""
+    """List keys, without their secrets.
+
+    Example: dragoman gateway keys list
+    """
 
     async def work() -> list[tuple[object, ...]]:
         async with opened(store) as found:
@@ -82,7 +88,10 @@ def revoke(
     store: StoreUrl = DEFAULT_STORE,
     as_json: bool = Json,
 ) -> None:
-    """Revoke a key. Gateways that run stop accepting it within half a minute."""
+    """Revoke a key. Gateways that run stop accepting it within half a minute.
+
+    Example: dragoman gateway keys revoke gk_0123456789abcdef
+    """
 
     async def work() -> bool:
         async with opened(store) as found:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.cli.output import Json, answer_no, emit_json, run, say
 from dragoman.cli.registry.options import RegistryUrl, Token, opened
-from dragoman.core.contract import Incompatibility, Verdict
-from dragoman.core.errors import DragomanError, InvalidSchema
+from dragoman.core.contract import Incompatibility
+from dragoman.core.errors import InvalidSchema
 from dragoman.core.registry import Registry
+
+if TYPE_CHECKING:
+    from dragoman.registry.files import SchemaFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,14 @@ def check(
     """Say which schemas would be refused. Changes nothing; fit for pre-commit and CI.
 
     A file is named after its contract: orders-value.avsc. Exit code 1 if anything would be refused.
-    """
-    from dragoman.registry.files import SchemaFile, find_files, parse_reference, read_file
 
-    if reference and len(paths) == 1 and paths[0].is_file():
+    Example: dragoman registry check schemas/ --registry http://localhost:8081
+    """
+    from dragoman.registry.files import find_files, parse_reference, read_file
+
+    if reference:
+        if len(paths) != 1 or not paths[0].is_file():
+            raise typer.BadParameter("--reference goes with one file.")
         found = [read_file(paths[0], contract, [parse_reference(text) for text in reference])]
     else:
         found = find_files(paths, contract)
@@ -60,20 +67,13 @@ def check(
         answer_no()
 
 
-async def _judged(registry: Registry, file: object, normalize: bool) -> Outcome:
-    from dragoman.registry.files import SchemaFile
-
-    assert isinstance(file, SchemaFile)
+async def _judged(registry: Registry, file: SchemaFile, normalize: bool) -> Outcome:
     try:
-        verdict: Verdict = await registry.check(file.contract, file.schema, normalize=normalize)
+        verdict = await registry.check(file.contract, file.schema, normalize=normalize)
     except InvalidSchema as error:
-        reason = Incompatibility("INVALID_SCHEMA", _sentence(error))
+        reason = Incompatibility("INVALID_SCHEMA", str(error))
         return Outcome(str(file.path), file.contract, False, None, (reason,))
     return Outcome(str(file.path), file.contract, verdict.compatible, verdict.version, verdict.reasons)
-
-
-def _sentence(error: DragomanError) -> str:
-    return str(error)
 
 
 def _tell(outcome: Outcome) -> None:

@@ -20,7 +20,10 @@ def list_contracts(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """List contracts with their latest version, channel and strategy."""
+    """List contracts with their latest version, channel and strategy.
+
+    Example: dragoman registry list loan-broker
+    """
 
     async def work() -> list[Contract]:
         async with opened(registry, token) as found:
@@ -40,7 +43,10 @@ def list_contracts(
 def show(
     contract: NameAndVersion, registry: RegistryUrl = None, token: Token = None, as_json: bool = Json
 ) -> None:
-    """Show a contract and one version's schema."""
+    """Show a contract and one version's schema.
+
+    Example: dragoman registry show orders-value@2
+    """
     name, version = split_version(contract)
 
     async def work() -> tuple[Contract, ContractVersion, list[int]]:
@@ -90,7 +96,10 @@ def register(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Register a schema file as the contract's next version, if it is a new one."""
+    """Register a schema file as the contract's next version, if it is a new one.
+
+    Example: dragoman registry register orders-value orders.avsc
+    """
     from dragoman.registry.files import parse_reference, read_file
 
     schema = read_file(file, contract, [parse_reference(text) for text in reference or ()]).schema
@@ -122,7 +131,10 @@ def diff(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Show what changed between two versions, and which strategies allow it."""
+    """Show what changed between two versions, and which strategies allow it.
+
+    Example: dragoman registry diff orders-value 1 2
+    """
     from dragoman.registry.administration import administer
 
     async def work() -> dict[str, Any]:
@@ -150,7 +162,10 @@ def delete(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Hide a contract or a version; with --permanent, remove what is hidden."""
+    """Hide a contract or a version; with --permanent, remove what is hidden.
+
+    Example: dragoman registry delete orders-value --version 3
+    """
 
     async def work() -> list[int]:
         async with opened(registry, token) as found:
@@ -165,12 +180,15 @@ def delete(
 
 def history(
     contract: Annotated[str | None, typer.Argument(help="One contract; all, if not given.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000)] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many entries.")] = 50,
     registry: RegistryUrl = None,
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Show who changed what, and when, newest first."""
+    """Show who changed what, and when, newest first.
+
+    Example: dragoman registry history orders-value --limit 10
+    """
     from dragoman.registry.administration import administer
 
     async def work() -> list[dict[str, Any]]:
@@ -204,7 +222,10 @@ def bind(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Bind channels to a contract: one contract may hold for many."""
+    """Bind channels to a contract: one contract may hold for many.
+
+    Example: dragoman registry bind orders-value orders.archive
+    """
     from dragoman.registry.administration import administer
 
     async def work() -> list[str]:
@@ -226,12 +247,17 @@ def bind(
 
 def set_compatibility(
     contract: Name,
-    strategy: Annotated[Compatibility, typer.Argument(case_sensitive=False)],
+    strategy: Annotated[
+        Compatibility, typer.Argument(case_sensitive=False, help="What the next versions must keep to.")
+    ],
     registry: RegistryUrl = None,
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Set a contract's compatibility strategy, also before its first version."""
+    """Set a contract's compatibility strategy, also before its first version.
+
+    Example: dragoman registry compatibility orders-value FULL
+    """
 
     async def work() -> None:
         async with opened(registry, token) as found:

@@ -23,7 +23,10 @@ def code(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Write Python records for a contract's schema, of any format. The same schema gives the same text."""
+    """Write Python records for a contract's schema, of any format. The same schema gives the same text.
+
+    Example: dragoman registry code orders-value@2 -o records.py
+    """
     from dragoman.registry.code import Generated, generate
 
     name, version = split_version(contract)

@@ -15,7 +15,10 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("list")
 def list_keys(registry: RegistryUrl = None, token: Token = None, as_json: bool = Json) -> None:
-    """List keys, without their secrets."""
+    """List keys, without their secrets.
+
+    Example: dragoman registry keys list
+    """
     from dragoman.registry.administration import administer
 
     async def work() -> list[dict[str, Any]]:
@@ -48,7 +51,10 @@ def create(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Make a key. Its secret is shown now and never again."""
+    """Make a key. Its secret is shown now and never again.
+
+    Example: dragoman registry keys create ci --grant read --grant write:orders- --days 90
+    """
     from dragoman.registry.administration import administer
 
     async def work() -> dict[str, Any]:
@@ -72,7 +78,10 @@ def revoke(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Revoke a key. Servers that run stop accepting it within half a minute."""
+    """Revoke a key. Servers that run stop accepting it within half a minute.
+
+    Example: dragoman registry keys revoke KEY-ID
+    """
     from dragoman.registry.administration import administer
 
     async def work() -> None:

@@ -20,7 +20,10 @@ def export(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Write everything into a directory of files that is fit for Git."""
+    """Write everything into a directory of files that is fit for Git.
+
+    Example: dragoman registry export contracts/
+    """
     from dragoman.registry.administration import administer
     from dragoman.registry.directory import write_directory
 
@@ -41,7 +44,10 @@ def import_directory(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Bring an export in, all or nothing. Ids and versions are kept; what is there already stays."""
+    """Bring an export in, all or nothing. Ids and versions are kept; what is there already stays.
+
+    Example: dragoman registry import contracts/ --registry sqlite://new.db
+    """
     from dragoman.registry.administration import administer
     from dragoman.registry.bundle import from_json
     from dragoman.registry.directory import read_directory
@@ -65,7 +71,10 @@ def backup(
     token: Token = None,
     as_json: bool = Json,
 ) -> None:
-    """Back up a live registry: a database file from SQLite, an export in one file from others."""
+    """Back up a live registry: a database file from SQLite, an export in one file from others.
+
+    Example: dragoman registry backup registry.backup
+    """
     from dragoman.registry.administration import back_up
 
     async def work() -> str:
@@ -86,7 +95,10 @@ def migrate(
     registry: RegistryUrl = None,
     as_json: bool = Json,
 ) -> None:
-    """Bring a database's tables up to date, as a server does when it starts."""
+    """Bring a database's tables up to date, as a server does when it starts.
+
+    Example: dragoman registry migrate --registry postgresql://localhost/registry
+    """
     from dragoman.registry.store.tables import migrate as bring_up_to_date
 
     url = registry or default_registry()

@@ -48,7 +48,10 @@ def announce(
     timeout: Patience = 10.0,
     as_json: bool = Json,
 ) -> None:
-    """Announce an endpoint and keep it alive as long as this command runs."""
+    """Announce an endpoint and keep it alive as long as this command runs.
+
+    Example: dragoman topology announce prices --admin kafka --type subscriber
+    """
     wanted, more, urls = topic_of(topic, scope), dict(pairs(property)), required(discovery)
     for url in urls:
         if scheme_of(url) == "file":
@@ -87,7 +90,10 @@ def key(
     file: Annotated[Path, typer.Argument(help="Where the private key is written.")],
     as_json: bool = Json,
 ) -> None:
-    """Make a signing key, and print the public one for those who shall trust it."""
+    """Make a signing key, and print the public one for those who shall trust it.
+
+    Example: dragoman topology key alice alice.key
+    """
     made = new_key()
     try:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as target:

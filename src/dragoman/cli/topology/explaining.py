@@ -38,7 +38,10 @@ def explain(
     timeout: Patience = 10.0,
     as_json: bool = Json,
 ) -> None:
-    """Show which admin a topic would get, and why. Exits 1 if none takes it."""
+    """Show which admin a topic would get, and why. Exits 1 if none takes it.
+
+    Example: dragoman topology explain prices --admin kafka://localhost:9092
+    """
     wanted = topic_of(topic, scope)
     admins = listed(admin, "DRAGOMAN_ADMINS") or [default_broker()]
 

@@ -29,7 +29,10 @@ def list_endpoints(
     timeout: Patience = 10.0,
     as_json: bool = Json,
 ) -> None:
-    """List the publishers and subscribers that are there now."""
+    """List the publishers and subscribers that are there now.
+
+    Example: dragoman topology list --discovery etcd://localhost:2379
+    """
 
     async def work() -> list[Endpoint]:
         async with topology_of(required(discovery), timeout) as topology:
@@ -52,7 +55,10 @@ def watch(
     count: Annotated[int | None, typer.Option(help="End after so many changes.")] = None,
     as_json: bool = Json,
 ) -> None:
-    """Tell who comes and who goes, one line for each."""
+    """Tell who comes and who goes, one line for each.
+
+    Example: dragoman topology watch --topic prices --for 60
+    """
     run(_watch(required(discovery), Printer(topic, type, count, as_json), seconds))
 
 
