@@ -171,7 +171,7 @@ async def test_a_busy_server_asks_for_a_cookie_and_the_next_session_brings_it(
         assert (await client.request(Operation.DROP_OFF, b"ab", PATIENCE)).body == b"ba"
         asked_for = server.counts["retries"]
         assert asked_for >= 1
-        assert server.counts["unproven"] == 0
+        assert server.unproven == 0
         client._link = None
         assert (await client.request(Operation.DROP_OFF, b"cd", PATIENCE)).body == b"dc"
         assert server.counts["retries"] == asked_for
@@ -223,6 +223,25 @@ async def test_a_slow_answer_is_waited_for_and_the_work_is_done_once(any_key: Se
     assert seen == {b"x": 1}
 
 
+async def test_a_server_that_stops_finishes_what_is_under_way(any_key: ServerKey) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(operation: Operation, body: bytes, peer: Any) -> Reply:
+        begun.set()
+        await go.wait()
+        return Reply(200, b"done")
+
+    server = await SepServer(slow, any_key).__aenter__()
+    async with SepClient(*server.address, any_key.public) as client:
+        asked = asyncio.create_task(client.request(Operation.DROP_OFF, b"x", PATIENCE))
+        await until(begun.is_set)
+        stopping = asyncio.create_task(server.__aexit__())
+        await asyncio.sleep(0)
+        go.set()
+        assert (await asked).body == b"done"
+        await stopping
+
+
 async def test_messages_and_streams_beyond_the_limits_are_refused(key: ServerKey, echo: Echo) -> None:
     limits = SepLimits(message=10_000, streams=2)
     server = SepServer(echo, key, limits=limits)
@@ -245,7 +264,7 @@ async def test_sessions_are_bounded_and_the_silent_ones_are_forgotten(any_key: S
             await client.request(Operation.DROP_OFF, b"x", PATIENCE)
             assert len(server._sessions) <= 3
         await until(lambda: not server._sessions)
-        assert server.counts["unproven"] == 0
+        assert server.unproven == 0
         assert (await clients[0].request(Operation.DROP_OFF, b"again", PATIENCE)).body == b"niaga"
         for client in clients:
             await client.__aexit__()

@@ -53,7 +53,7 @@ async def known(**limits: Any) -> AsyncIterator[tuple[SepServer, Wire, Session]]
         await until(lambda: server.counts["replies"] == 1)
         yield server, wire, session
         wire.transport.close()
-        assert server.counts["unproven"] == 0
+        assert server.unproven == 0
 
 
 async def answered(wire: Wire, session: Session, number: int, stream: int) -> bool:

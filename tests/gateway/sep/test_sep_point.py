@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from pathlib import Path
+
+import httpx
 
 from dragoman.gateway.envelope import collection, datum, from_json, to_json
+from dragoman.gateway.http.server import SepOptions, Server, ServerOptions
 from dragoman.gateway.sep import Operation, SepClient, SepServer, ServerKey
 from dragoman.gateway.sep.point import sep_point
-from tests.gateway.kit import answer, ask, inside, running
+from tests.gateway.kit import answer, ask, inside, options, running
 from tests.gateway.sep.relay import Relay, Weather
 
 PATIENCE = 60.0
@@ -47,3 +53,20 @@ async def test_mistakes_get_the_answers_that_they_get_by_http() -> None:
         assert json.loads(wrong.body)["error"].startswith("gateway.envelope")
         stranger = await client.request(Operation.DROP_OFF, to_json(ask(token="")), PATIENCE)
         assert stranger.status == 403
+
+
+def test_what_came_by_sep_is_in_the_metrics(tmp_path: Path) -> None:
+    key = ServerKey.generate()
+    key.write(tmp_path / "sep.key")
+    sep = SepOptions(key=str(tmp_path / "sep.key"), port=0)
+    with Server(ServerOptions(gateway=options(), port=0, sep=sep)) as server:
+        assert server.application.sep is not None
+        assert asyncio.run(_status(server.application.sep.address, key)) == 400
+        text = httpx.get(f"{server.url}/metrics", timeout=PATIENCE).text
+    assert re.search(r'^dragoman_gateway_sep_total{event="requests"} [1-9]', text, re.MULTILINE)
+    assert re.search(r"^dragoman_gateway_sep_sessions [0-9]", text, re.MULTILINE)
+
+
+async def _status(address: tuple[str, int], key: ServerKey) -> int:
+    async with SepClient(*address, key.public) as client:
+        return (await client.request(Operation.DROP_OFF, b"{", PATIENCE)).status

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import msgspec
@@ -23,6 +24,9 @@ from dragoman.gateway.http.cors import Origins
 from dragoman.gateway.http.metrics import Metrics
 from dragoman.gateway.http.openapi import document
 from dragoman.gateway.patience import Patience
+
+if TYPE_CHECKING:
+    from dragoman.gateway.sep.server import SepServer
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -46,11 +50,11 @@ class Application:
         self,
         gateway: Gateway,
         options: HttpOptions | None = None,
-        beside: Sequence[AbstractAsyncContextManager[object]] = (),
+        sep: SepServer | None = None,
     ) -> None:
-        """``beside`` are other servers of the same gateway, which start and stop with this one."""
+        """``sep`` is a server of the same gateway, which starts and stops with this one."""
         self._gateway = gateway
-        self._beside = beside
+        self.sep = sep
         self._options = options or HttpOptions()
         self._origins = Origins(self._options.origins)
         self._patience = Patience(self._options.body_seconds)
@@ -127,8 +131,9 @@ class Application:
         return error(503, "gateway.not-now", "Store or broker do not answer.", (b"retry-after", b"2"))
 
     async def _show_metrics(self, scope: Scope, receive: Receive) -> Answer:
-        gateway = self._gateway
-        text = self.metrics.text(gateway.audit.counts, len(gateway.collection.waiting))
+        gateway, sep = self._gateway, self.sep
+        counts, sessions = ({}, 0) if sep is None else (sep.counts, sep.sessions)
+        text = self.metrics.text(gateway.audit.counts, len(gateway.collection.waiting), counts, sessions)
         return plain(200, text.encode(), "text/plain; version=0.0.4; charset=utf-8")
 
     async def _openapi(self, scope: Scope, receive: Receive) -> Answer:
@@ -140,8 +145,8 @@ class Application:
             await receive()
             try:
                 await stack.enter_async_context(self._gateway)
-                for each in self._beside:
-                    await stack.enter_async_context(each)
+                if self.sep is not None:
+                    await stack.enter_async_context(self.sep)
             except DragomanError as failure:
                 await send({"type": "lifespan.startup.failed", "message": str(failure)})
                 return

@@ -73,7 +73,7 @@ def application(gateway: Gateway, options: ServerOptions) -> Application:
     key = ServerKey.read(Path(options.sep.key))
     secret = hmac.digest(options.gateway.secret, b"cookies of SEP", "sha256")
     sep = SepServer(sep_point(gateway), key, host=options.host, port=options.sep.port, cookie_secret=secret)
-    return Application(gateway, options.http, [sep])
+    return Application(gateway, options.http, sep)
 
 
 def serve(options: ServerOptions, bound: socket.socket) -> None:

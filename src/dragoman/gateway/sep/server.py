@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
@@ -34,6 +35,10 @@ log = logging.getLogger("dragoman.gateway.sep")
 Handler = Callable[[Operation, bytes, Address], Awaitable[Reply]]
 
 _SWEEP = 1.0
+_GRACE = 10.0
+"""Seconds that requests under way get when the server stops."""
+_BUFFER = 4 * 1024 * 1024
+"""Bytes of datagrams that may come while the loop is busy. The system may allow less."""
 
 
 class SepServer(asyncio.DatagramProtocol):
@@ -61,6 +66,8 @@ class SepServer(asyncio.DatagramProtocol):
         self.counts: Counter[str] = Counter()
         self.assembling = 0
         """Bytes of messages that are not whole yet."""
+        self.unproven = 0
+        """Sessions whose peer did not prove its address yet."""
         self._cookies = Cookies(self.limits.cookie, cookie_secret)
         self._openings = Openings(self.limits.window, self.limits.seen)
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
@@ -83,9 +90,11 @@ class SepServer(asyncio.DatagramProtocol):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Sessions end; who waits for an answer asks again, here or at another server."""
+        """Requests under way are finished first. Who then still waits asks again, here or elsewhere."""
         if self._sweeping is not None:
             self._sweeping.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE)
         for session in list(self._sessions.values()):
             session.close()
         for task in self._tasks:
@@ -101,8 +110,13 @@ class SepServer(asyncio.DatagramProtocol):
         host, port = self._transport.get_extra_info("sockname")[:2]
         return host, port
 
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
+
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._gone.set()
@@ -154,7 +168,7 @@ class SepServer(asyncio.DatagramProtocol):
         self._open(datagram, first, proven, size, address, frames)
 
     def _room_for_unproven(self) -> bool:
-        return self.counts["unproven"] < self.limits.unproven
+        return self.unproven < self.limits.unproven
 
     def _retry(self, datagram: Datagram, first: FirstKeys, address: Address) -> None:
         self.counts["retries"] += 1
@@ -176,7 +190,7 @@ class SepServer(asyncio.DatagramProtocol):
             next(iter(self._sessions.values())).close()
         public, keys = accept(first, datagram.session, datagram.public)
         self.counts["sessions"] += 1
-        self.counts["unproven"] += not proven
+        self.unproven += not proven
         session = Session(self, datagram, first, public, keys, address, proven)
         self._sessions[session.id] = session
         session.heard(datagram, size, address)
@@ -200,7 +214,7 @@ class SepServer(asyncio.DatagramProtocol):
         self._sessions.pop(session.id, None)
 
     def proved(self) -> None:
-        self.counts["unproven"] -= 1
+        self.unproven -= 1
 
     def handle(
         self, operation: Operation, body: bytes, address: Address, done: Callable[[bytes], None]
