@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from dragoman.adapters.embedded import EmbeddedBroker
+from dragoman.adapters.embedded.channels import delete_channel
+from dragoman.adapters.embedded.database import open_database
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError, EncodeError
+from dragoman.core.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ChannelNotFound,
+    ConfigurationError,
+    EncodeError,
+)
+from dragoman.core.loading import path_of
 from dragoman.core.message import Message
 from dragoman.testing.brokers import Harness
 from dragoman.testing.brokers.rig import FULL, numbered, payloads
@@ -21,6 +30,10 @@ from dragoman.testing.child import Child
 @pytest.fixture
 def harness(tmp_path: Path) -> Harness:
     return Harness(f"embedded://{tmp_path}/data?segment_bytes=2000")
+
+
+def folder_of(harness: Harness) -> Path:
+    return Path(path_of(harness.url))
 
 
 async def test_everything_is_there_after_all_are_gone(harness: Harness) -> None:
@@ -122,11 +135,84 @@ async def test_a_channel_deleted_while_it_is_received_ends_quietly(harness: Harn
         await broker.publish(numbered(channel, 10))
         await rig.receive_some(receiver, limit=2)
         await other.delete(channel)
-        await rig.until(lambda: not (Path(harness.url.split("://")[1].split("?")[0]) / "channels/1").exists())
+        await rig.until(lambda: not (folder_of(harness) / "channels/1").exists())
         await receiver.receive(100, 0.3)
         assert list(await receiver.receive(100, 0.0)) == []
         with pytest.raises(ChannelNotFound):
             await broker.publish(numbered(channel, 1))
+
+
+async def test_a_receiver_of_two_channels_goes_on_when_one_is_deleted(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        left, right = await rig.channel(broker), await rig.channel(broker)
+        receiver = await rig.receiver(broker, (left, right))
+        await broker.publish([*numbered(left, 10), *numbered(right, 10, start=10)])
+        await rig.collect(receiver, payloads(20))
+        await broker.delete(left)
+        await broker.publish(numbered(right, 10, start=20))
+        await rig.collect(receiver, payloads(10, start=20))
+
+
+async def test_a_delayed_message_to_a_channel_that_is_being_deleted_is_refused(harness: Harness) -> None:
+    """It would wait for ever: nobody could bring it in."""
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker)
+        await broker.publish(numbered(channel, 1))
+        connection = open_database(folder_of(harness), "never")
+        delete_channel(channel)(connection)
+        connection.close()
+        with pytest.raises(ChannelNotFound):
+            await broker.publish(numbered(channel, 1), delay=0.01)
+
+
+async def test_a_delayed_message_that_could_not_be_stored_is_refused_at_once(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker)
+        with pytest.raises(EncodeError):
+            await broker.publish([Message(channel, b"x", headers=(("n" * 70_000, b""),))], delay=0.01)
+
+
+async def test_what_stood_aside_is_not_lost_when_the_log_cannot_be_read(harness: Harness) -> None:
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=1)
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish([Message(channel, b"first")])
+        held = await rig.receive_some(receiver)
+        await broker.publish([Message(channel, b"second")])
+        log = folder_of(harness) / "channels/1/0" / f"{0:020}.log"
+        whole = log.read_bytes()
+        log.write_bytes(whole[:-1] + b"X")
+        await receiver.release(held, delay=1e-6)
+        with pytest.raises(BrokerError, match="damaged"):
+            await rig.receive_some(receiver)
+        log.write_bytes(whole)
+        found = await rig.collect(receiver, [b"first", b"second"])
+        assert {message.payload: message.attempt for message in found} == {b"first": 2, b"second": 1}
+
+
+async def test_what_a_power_failure_took_from_the_log_does_not_hide_what_follows(harness: Harness) -> None:
+    """The group was written down as further than the log that is left."""
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        channel = await rig.channel(broker, partitions=1)
+        await broker.publish(numbered(channel, 2))
+        partition = folder_of(harness) / "channels/1"
+        bounds, log = partition / "bounds", partition / "0" / f"{0:020}.log"
+        left = bounds.read_bytes(), log.read_bytes()
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish(numbered(channel, 3, start=2))
+        await rig.collect(receiver, payloads(5))
+    bounds.write_bytes(left[0])
+    log.write_bytes(left[1])
+    async with harness.rig() as rig:
+        broker = await rig.broker()
+        receiver = await rig.receiver(broker, channel)
+        await broker.publish(numbered(channel, 3, start=5))
+        await rig.collect(receiver, payloads(3, start=5))
 
 
 async def test_many_processes_publish_to_one_partition(harness: Harness) -> None:
@@ -218,6 +304,12 @@ async def test_it_says_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(BrokerUnavailable):
         await EmbeddedBroker(f"embedded://{tmp_path}/file").connect()
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "broker.db").write_text("not a database, but long enough to be looked at" * 100)
+    with pytest.raises(BrokerUnavailable):
+        await EmbeddedBroker(f"embedded://{tmp_path}/foreign").connect()
+    with pytest.raises(BrokerUnavailable):
+        EmbeddedBroker(f"embedded://{tmp_path}/foreign").log().channels()
     broker = EmbeddedBroker(f"embedded://{tmp_path}/data")
     with pytest.raises(BrokerUnavailable):
         await broker.publish([Message("c", b"")])

@@ -13,7 +13,7 @@ from dragoman.adapters.embedded.block import draft
 from dragoman.adapters.embedded.bounds import Bounds
 from dragoman.adapters.embedded.reader import MessageReader, PartitionReader
 from dragoman.adapters.embedded.segment import index_path, log_path, segment_bases
-from dragoman.core.errors import BrokerError
+from dragoman.core.errors import BrokerError, BrokerUnavailable
 from dragoman.core.message import Message
 
 
@@ -196,3 +196,13 @@ def test_an_offset_is_found_by_time_also_when_times_jump(tmp_path: Path) -> None
         assert found == next((at for at, time in enumerate(times) if time >= wanted), None)
     reader.close()
     log.close()
+
+
+def test_what_is_closed_is_not_used_again(tmp_path: Path) -> None:
+    """A thread may come late. The number of the file may be another file's by then."""
+    log = Log(tmp_path)
+    log.append(b"a")
+    log.close()
+    with pytest.raises(BrokerUnavailable):
+        log.append(b"b")
+    assert (log.bounds.partitions, log.bounds.all()) == (0, [])

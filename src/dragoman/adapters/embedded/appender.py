@@ -111,6 +111,8 @@ class Appender:
         if not self._mutex.acquire(blocking=wait):
             raise Contended
         try:
+            if self._lock < 0:
+                raise BrokerUnavailable("The log is closed.", next="Connect again.", folder=self._folder)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
@@ -158,10 +160,13 @@ class Appender:
         return self._open(base)
 
     def close(self) -> None:
+        """A thread that comes later finds it closed, and does not use the numbers of files of others."""
         with self._mutex:
             if self._tail is not None:
                 self._tail.close()
-            os.close(self._lock)
+                self._tail = None
+            lock, self._lock = self._lock, -1
+            os.close(lock)
 
 
 class _Tail:

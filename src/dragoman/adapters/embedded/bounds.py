@@ -16,7 +16,10 @@ MAX_PARTITIONS = 10_000
 
 
 class Bounds:
-    """Only the holder of a partition's append lock writes its record."""
+    """Only the holder of a partition's append lock writes its record.
+
+    Once closed it has no partitions. Who still holds it never meets another file under the old number.
+    """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
@@ -24,6 +27,8 @@ class Bounds:
     @property
     def partitions(self) -> int:
         """How many there are; 0 once the channel is deleted."""
+        if self._file < 0:
+            return 0
         state = os.fstat(self._file)
         return state.st_size // _RECORD.size if state.st_nlink else 0
 
@@ -34,6 +39,8 @@ class Bounds:
 
     def all(self) -> list[tuple[int, int]]:
         """Start and end of each partition."""
+        if self._file < 0:
+            return []
         data = os.pread(self._file, _RECORD.size * MAX_PARTITIONS, 0)
         return [
             (start, end) if start == ~start_check and end == ~end_check else self.one(number)
@@ -56,8 +63,6 @@ class Bounds:
     def write(self, partition: int, start: int, end: int) -> None:
         os.pwrite(self._file, _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size)
 
-    def sync(self) -> None:
-        os.fsync(self._file)
-
     def close(self) -> None:
-        os.close(self._file)
+        file, self._file = self._file, -1
+        os.close(file)

@@ -97,14 +97,7 @@ class EmbeddedBroker:
     async def connect(self) -> None:
         if self._connected is not None:
             return
-        try:
-            connection = await asyncio.to_thread(open_database, self._options.root, self._options.fsync)
-        except OSError as error:
-            raise BrokerUnavailable(
-                f"The folder cannot be used: {error.strerror}.",
-                next="Choose one that this user may write to.",
-                folder=self._options.root,
-            ) from error
+        connection = await asyncio.to_thread(open_database, self._options.root, self._options.fsync)
         self._connected = Database(connection)
         await self._bring_in_due()
 
@@ -130,8 +123,9 @@ class EmbeddedBroker:
         files = {name: await self._files(name) for name in {message.channel for message in messages}}
         if delay > 0:
             due = time.time() + delay
-            for message in messages:
-                files[message.channel].choose(message, files[message.channel].bounds.partitions)
+            for batch in batches(messages, files):
+                # What could not be appended later is refused now.
+                batch.drafts(0)
             rows = [(files[message.channel].id, message) for message in messages]
             await self._database.write(postpone(rows, due))
             self._later(self._bring_in_at(due))
@@ -231,7 +225,8 @@ class EmbeddedBroker:
                     append_now(batch)
 
             ids = [one.id for one in files.values()]
-            await self._database.write(bring_in(time.time(), ids, append_all))
+            if not await self._database.write(bring_in(time.time(), ids, append_all)):
+                return
 
     async def subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
         check_subscription(subscription, self.capabilities, "embedded")

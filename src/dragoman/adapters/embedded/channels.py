@@ -82,7 +82,6 @@ class ChannelFiles:
     def close(self) -> None:
         for appender in self._appenders.values():
             appender.close()
-        self._appenders.clear()
         self.bounds.close()
 
 

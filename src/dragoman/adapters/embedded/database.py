@@ -64,34 +64,45 @@ Row = tuple[Any, ...]
 
 def open_database(root: Path, fsync: str) -> sqlite3.Connection:
     """Open the file, or make it. Processes that do so at the same moment wait for each other."""
-    root.mkdir(parents=True, exist_ok=True)
-    with (root / "open.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        connection = sqlite3.connect(
-            root / "broker.db", timeout=PATIENCE, isolation_level=None, check_same_thread=False
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with (root / "open.lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            connection = sqlite3.connect(
+                root / "broker.db", timeout=PATIENCE, isolation_level=None, check_same_thread=False
+            )
+            try:
+                _prepare(connection, root, fsync)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+    except sqlite3.Error as error:
+        raise _unavailable(error) from error
+    except OSError as error:
+        raise BrokerUnavailable(
+            f"The folder cannot be used: {error.strerror}.",
+            next="Choose one that this user may write to.",
+            folder=root,
+        ) from error
+
+
+def _prepare(connection: sqlite3.Connection, root: Path, fsync: str) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[fsync]}")
+    found = connection.execute("PRAGMA user_version").fetchone()[0]
+    if found == 0:
+        connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT")
+    elif found in _UPGRADES:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {_UPGRADES[found]} PRAGMA user_version = {VERSION}; COMMIT"
         )
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[fsync]}")
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if found == 0:
-                connection.executescript(
-                    f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT"
-                )
-            elif found in _UPGRADES:
-                connection.executescript(
-                    f"BEGIN IMMEDIATE; {_UPGRADES[found]} PRAGMA user_version = {VERSION}; COMMIT"
-                )
-            elif found != VERSION:
-                raise ConfigurationError(
-                    f"The broker's files are of version {found}; this program knows {VERSION}.",
-                    next="Use the version of Dragoman that wrote them, or another folder.",
-                    folder=root,
-                )
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    elif found != VERSION:
+        raise ConfigurationError(
+            f"The broker's files are of version {found}; this program knows {VERSION}.",
+            next="Use the version of Dragoman that wrote them, or another folder.",
+            folder=root,
+        )
 
 
 class Database:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
+from dragoman.adapters.embedded.channels import find_channel, not_found
 from dragoman.core.log import pack_headers, unpack_headers
 from dragoman.core.message import Message
 
@@ -16,8 +17,8 @@ AT_ONCE = 1000
 """So many are brought in by one transaction."""
 
 
-def postpone(messages: Iterable[tuple[int, Message]], due: float) -> Callable[[sqlite3.Connection], None]:
-    """Keep messages, each with its channel's id, until they are due."""
+def postpone(messages: Sequence[tuple[int, Message]], due: float) -> Callable[[sqlite3.Connection], None]:
+    """Keep messages, each with its channel's id, until they are due. Raises ``ChannelNotFound``."""
     rows = [
         (
             due,
@@ -32,6 +33,9 @@ def postpone(messages: Iterable[tuple[int, Message]], due: float) -> Callable[[s
     ]
 
     def work(connection: sqlite3.Connection) -> None:
+        for id, name in {(id, message.channel) for id, message in messages}:
+            if find_channel(connection, name)[0] != id:
+                raise not_found(name)
         connection.executemany(
             "INSERT INTO delayed (due, channel, partition, payload, key, headers, timestamp)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -44,7 +48,10 @@ def postpone(messages: Iterable[tuple[int, Message]], due: float) -> Callable[[s
 def bring_in(
     now: float, channels: list[int], append: Callable[[list[Message]], object]
 ) -> Callable[[sqlite3.Connection], int]:
-    """Append what is due for these channels. The database is locked meanwhile: nobody else does it too."""
+    """Append what is due for these channels; how many that were.
+
+    The database is locked meanwhile: nobody else does it too.
+    """
 
     def work(connection: sqlite3.Connection) -> int:
         rows = connection.execute(

@@ -123,9 +123,16 @@ def quota(connection: sqlite3.Connection, team: str, channel: int, member: str, 
     return shares_of(sharing, name[0] if name else "", partitions, ids).get(member, 0)
 
 
-def claim(connection: sqlite3.Connection, team: str, place: Place, member: str) -> tuple[int, Progress]:
-    """Own a share from now on. The new epoch, and how far the group is."""
+def claim(
+    connection: sqlite3.Connection, team: str, place: Place, member: str, end: int
+) -> tuple[int, Progress]:
+    """Own a share from now on. The new epoch, and how far the group is.
+
+    It is never beyond the ``end`` of the log. After a power failure the group's place may be there and the
+    messages not: their offsets are given to others, which nobody has seen.
+    """
     progress = load(connection, team, place)
+    progress.position, progress.cursor = min(progress.position, end), min(progress.cursor, end)
     returned = list(progress.returned)
     progress.abandon()
     save_asides(connection, team, place, progress, returned)

@@ -26,7 +26,8 @@ class PartitionReader:
     def read(self, start: int, end: int, count: int, size: int = 1 << 62) -> list[Block]:
         """Blocks with messages from ``start`` on and before ``end``, about ``count``, or ``size`` bytes.
 
-        The first and the last may reach beyond what was asked for.
+        The first and the last may reach beyond what was asked for. What stands before a damaged block is read
+        before the damage is told.
         """
         blocks: list[Block] = []
         self._seek(start)
@@ -37,6 +38,8 @@ class PartitionReader:
                 self._next, self._place = max(start, block.end), at + block.size
                 if block.end <= start:
                     continue
+                if blocks and not block.whole:
+                    return blocks
                 blocks.append(self._checked(block))
                 count -= block.end - max(start, block.base)
                 size -= block.size

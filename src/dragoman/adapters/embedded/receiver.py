@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from dragoman.adapters.embedded.bell import Bell
@@ -84,7 +84,7 @@ class EmbeddedReceiver:
             return []
         self._turn = (self._turn + 1) % len(shares)
         bounds = {id: files.bounds.all() for id, files in self._files.items()}
-        plans = []
+        plans: list[Plan] = []
         for share in shares[self._turn :] + shares[: self._turn]:
             channel, partition = share.place
             if share.leave_by is not None or partition >= len(bounds[channel]):
@@ -92,7 +92,11 @@ class EmbeddedReceiver:
             start, end = bounds[channel][partition]
             if share.progress.cursor >= end and not share.progress.aside and share.progress.position >= start:
                 continue
-            plan = share.plan(limit, start, end, now)
+            try:
+                plan = share.plan(limit, start, end, now)
+            except BaseException:
+                _undo(plans)
+                raise
             if plan.messages or plan.asides or plan.after > plan.before:
                 plans.append(plan)
                 limit -= len(plan.messages)
@@ -126,9 +130,7 @@ class EmbeddedReceiver:
         try:
             return await self._write(work)
         finally:
-            for plan in plans:
-                if plan not in delivered:
-                    plan.share.undo(plan)
+            _undo(plan for plan in plans if plan not in delivered)
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         def work(connection: sqlite3.Connection) -> Message | None:
@@ -212,5 +214,14 @@ class EmbeddedReceiver:
     async def close(self) -> None:
         if not self.closed:
             self.closed = True
-            await self._database.write(self._membership.leave)
-            self._membership.stop()
+            try:
+                await self._database.write(self._membership.leave)
+            finally:
+                # Without its pulse the others take it for dead at once, whatever the database says.
+                self._membership.stop()
+
+
+def _undo(plans: Iterable[Plan]) -> None:
+    """Nobody gets these now: what was set aside is so again."""
+    for plan in plans:
+        plan.share.undo(plan)

@@ -51,15 +51,22 @@ class Share:
             return Plan(self, messages, before, _after(messages, before))
         progress.step_over()
         before = progress.cursor
-        due = progress.take_due(now, limit)
-        messages = self._again(due.returned, end)
-        after = before
-        while len(messages) < limit and (found := self._flow.read(after, end, limit - len(messages))):
+        plan = Plan(self, [], before, before, progress.take_due(now, limit), gone)
+        try:
+            self._fill(plan, limit, end)
+        except BaseException:
+            self.undo(plan)
+            raise
+        return plan
+
+    def _fill(self, plan: Plan, limit: int, end: int) -> None:
+        messages = plan.messages
+        messages += self._again(plan.due.returned, end)
+        while len(messages) < limit and (found := self._flow.read(plan.after, end, limit - len(messages))):
             messages += [
-                self._counted(message) for message in found if not progress.skips(message.offset or 0)
+                self._counted(message) for message in found if not self.progress.skips(message.offset or 0)
             ]
-            after = _after(found, after)
-        return Plan(self, messages, before, after, due, gone)
+            plan.after = _after(found, plan.after)
 
     def undo(self, plan: Plan) -> None:
         """It was not delivered after all."""
