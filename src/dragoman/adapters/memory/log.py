@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping, Sequence
 
 from dragoman.adapters.memory.bus import Bus
 from dragoman.adapters.memory.partition import Partition
 from dragoman.core.errors import ChannelNotFound, ConfigurationError
-from dragoman.core.log import LogSlice, pack_headers
+from dragoman.core.log import LogSlice, slice_of
 
 SLICE = 10_000
 
@@ -46,23 +43,7 @@ class MemoryLogReader:
             log = self._partition(bus, channel, partition)
             first = max(start, log.base)
             messages = log.slice(first, max(0, min(end - first, SLICE)))
-        keys = [message.key for message in messages]
-        values = [message.payload for message in messages]
-        headers = [pack_headers(message.headers) for message in messages]
-        return LogSlice(
-            count=len(messages),
-            offsets=_little(array("q", (message.offset or 0 for message in messages))),
-            timestamps=_little(array("q", (message.timestamp or 0 for message in messages))),
-            value_bounds=_bounds(values),
-            values=b"".join(value or b"" for value in values),
-            value_nulls=bytes(value is None for value in values),
-            key_bounds=_bounds(keys),
-            keys=b"".join(key or b"" for key in keys),
-            key_nulls=bytes(key is None for key in keys),
-            header_bounds=_bounds(headers),
-            headers=b"".join(headers),
-            next_offset=first + len(messages),
-        )
+        return slice_of(messages, first)
 
     @staticmethod
     def _partition(bus: Bus, channel: str, partition: int) -> Partition:
@@ -79,13 +60,3 @@ class MemoryLogReader:
             "What memory:// holds cannot be read by another process.",
             next="Use embedded:// or another broker that several processes share.",
         )
-
-
-def _bounds(parts: Iterable[bytes | None]) -> bytes:
-    return _little(array("i", accumulate((len(part or b"") for part in parts), initial=0)))
-
-
-def _little(column: array[int]) -> bytes:
-    if sys.byteorder == "big":
-        column.byteswap()
-    return column.tobytes()
