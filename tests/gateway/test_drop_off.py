@@ -304,9 +304,11 @@ async def test_back_ends_use_keys() -> None:
     async with running() as gateway:
         key = await create_key(gateway.store, "partner")
         narrow = await create_key(gateway.store, "partner", resources=["service.auth"])
-        over = await create_key(gateway.store, "partner", seconds=-1)
+        over = await create_key(gateway.store, "partner", seconds=1e-6)
         await drop(gateway, ask(token=key))
         await drop(gateway, ask(token=f"Bearer {key}"))
+        with pytest.raises(ConfigurationError, match="lives"):
+            await create_key(gateway.store, "partner", seconds=0)
         for wrong in (narrow, over, key[:-1], key + "x", key.partition(".")[0]):
             with pytest.raises(Refused):
                 await drop(gateway, ask(token=wrong))

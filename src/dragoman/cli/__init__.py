@@ -48,8 +48,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _refused(error: OSError) -> DragomanError:
     """What the system does not let us do, such as writing a file, as one of our errors."""
-    what = f"The system refuses: {error.strerror or error}."
-    return ConfigurationError(what, code="configuration.system", file=error.filename)
+    return ConfigurationError(
+        f"The system refuses: {error.strerror or error}.", code="configuration.system", file=error.filename
+    )
 
 
 def application(arguments: list[str]) -> typer.Typer:

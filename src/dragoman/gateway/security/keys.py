@@ -23,6 +23,8 @@ async def create_key(
         raise ConfigurationError(
             f"{owner!r} cannot own a key.", next=f"Use 1 to {_LONGEST_OWNER} characters that can be printed."
         )
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise ConfigurationError("A key lives for more than no time.", code="configuration.lifetime")
     id, secret, now = PREFIX + secrets.token_hex(8), secrets.token_urlsafe(32), time.time()
     expires = None if seconds is None else now + seconds
     await store.add_key(StoredKey(id, owner, hashed(secret), tuple(resources), now, expires))
