@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from types import NoneType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -148,13 +148,15 @@ def decimal_text(type: DecimalType) -> Conversion:
 def fitting(type: DecimalType) -> Callable[[Any], Decimal]:
     """Gives a decimal the scale of its type. Raises ``ValueError`` if that would change its value."""
     smallest = Decimal(1).scaleb(-type.scale)
+    # The usual context would end at 28 digits.
+    context = Context(prec=type.precision)
 
     def fit(value: Any) -> Decimal:
         try:
-            exact = value.quantize(smallest)
+            exact = value.quantize(smallest, context=context)
         except (AttributeError, InvalidOperation):
             raise ValueError(f"Not a finite Decimal of {type.precision} digits.") from None
-        if exact != value or len(exact.as_tuple().digits) > type.precision:
+        if exact != value:
             raise ValueError(f"It does not fit decimal({type.precision}, {type.scale}).")
         return Decimal(exact)
 
@@ -163,9 +165,12 @@ def fitting(type: DecimalType) -> Callable[[Any], Decimal]:
 
 def _read_decimal(text: str) -> Decimal:
     try:
-        return Decimal(text)
+        value = Decimal(text)
     except InvalidOperation:
         raise ValueError("The text is not a decimal.") from None
+    if not value.is_finite():
+        raise ValueError("The text is not a finite decimal.")
+    return value
 
 
 DAYS = Conversion(lambda number: _FIRST_DAY + timedelta(days=number), lambda value: (value - _FIRST_DAY).days)
