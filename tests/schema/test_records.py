@@ -432,3 +432,11 @@ def test_a_class_carries_one_tag_per_registry_channel_contract_and_version() -> 
     assert tag_of(Order, "http://one", "orders", "other") is None
     untag(Order, "http://one")
     assert tags(Order) == (elsewhere,)
+
+
+def test_a_default_that_depends_on_other_fields_is_none_of_the_schema() -> None:
+    class Model(pydantic.BaseModel):
+        name: str
+        shown: str = pydantic.Field(default_factory=lambda data: data["name"].title())
+
+    assert [each.default for each in describe(Model).fields] == [MISSING, MISSING]

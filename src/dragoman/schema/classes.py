@@ -180,7 +180,9 @@ def _pydantic_attributes(cls: Any) -> Iterator[Attribute]:
         if info.is_required():
             default: Any = MISSING
         elif info.default_factory is not None:
-            default = _constant(info.default_factory)
+            # A factory that looks at the other fields makes no constant; older versions have none.
+            looks = getattr(info, "default_factory_takes_validated_data", False)
+            default = MISSING if looks else _constant(info.default_factory)
         else:
             default = info.default
         yield Attribute(info.serialization_alias or info.alias or name, name, argument, annotation, default)

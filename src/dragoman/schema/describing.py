@@ -188,7 +188,7 @@ class Describer:
 
 
 def unwrapped(annotation: Any, marks: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Without ``Annotated``, ``NewType``, ``Required`` and type aliases around it."""
+    """Without ``Annotated``, ``NewType`` and type aliases around it."""
     while True:
         origin = typing.get_origin(annotation)
         if origin is typing.Annotated:

@@ -131,7 +131,8 @@ def _described(cls: Any) -> RecordType | EnumType:
     if found is not None:
         return typing.cast("RecordType | EnumType", found)
     with _lock:
-        return _describing.get(cls) or _describe_all(cls)
+        # Another thread may have described it while this one waited.
+        return cls.__dict__.get(_DESCRIBED) or _describing.get(cls) or _describe_all(cls)
 
 
 def _describe_all(cls: type) -> RecordType | EnumType:

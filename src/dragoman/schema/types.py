@@ -200,7 +200,6 @@ class RecordType:
         return {each.name: getattr(instance, each.attribute) for each in self.fields}
 
 
-NamedType = RecordType | EnumType | FixedType
 Type = (
     PrimitiveType
     | DecimalType
