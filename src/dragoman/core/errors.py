@@ -71,15 +71,12 @@ class DragomanError(Exception):
         return self.what + (f" ({place})" if place else "") + (f" {self.next}" if self.next else "")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.next, self.code, dict(self.where))
+        return _rebuild, (type(self), self.what), self.__dict__
 
 
-def _rebuild(
-    cls: type[DragomanError], what: str, next: str, code: str, where: dict[str, object]
-) -> DragomanError:
-    error = cls.__new__(cls)
-    DragomanError.__init__(error, what, next=next, code=code, **where)
-    return error
+def _rebuild(cls: type[DragomanError], what: str) -> DragomanError:
+    """Without the class' own constructor, whose arguments may differ; the rest is set afterwards."""
+    return cls.__new__(cls, what)
 
 
 class ConfigurationError(DragomanError):
