@@ -41,6 +41,11 @@ def test_a_default_gives_way_to_the_file_and_the_file_to_the_environment(
     assert default_registry() == "http://localhost:8081"
 
 
+def test_an_empty_variable_names_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_CONFIG", "")
+    assert default_broker() == "embedded://.dragoman"
+
+
 def test_each_kind_of_value_is_read_from_both(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "dragoman.toml").write_text(
         '[front]\nport = 1\nshare = 1\npublic = true\norigins = ["a", "b"]\nname = "n"'

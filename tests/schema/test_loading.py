@@ -18,6 +18,7 @@ from dragoman.core.loading import BROKERS, load, redacted, scheme_of
         ),
         ("sqlite://registry.db?timeout=5", "sqlite://registry.db?timeout=5"),
         ("http://user@host", "http://user@host"),
+        ("ada:secret@host/db", "ada:***@host/db"),
     ],
 )
 def test_secrets_are_not_shown(url: str, shown: str) -> None:

@@ -73,9 +73,7 @@ def path_of(url: str) -> str:
 def redacted(url: str) -> str:
     """The URL without its secrets, fit for logs and errors."""
     url = _SECRET.sub(r"\1***", url)
-    head, at, tail = url.rpartition("@")
-    if not at or "://" not in head:
-        return url
-    scheme, _, credentials = head.partition("://")
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}:***@{tail}" if ":" in credentials else url
+    head, _, tail = url.rpartition("@")
+    scheme = head[: head.find("://") + 3] if "://" in head else ""
+    user, password, _ = head.removeprefix(scheme).partition(":")
+    return f"{scheme}{user}:***@{tail}" if password else url

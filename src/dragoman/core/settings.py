@@ -113,7 +113,7 @@ def _stored(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
-        if FILE_VARIABLE in os.environ:
+        if os.environ.get(FILE_VARIABLE):
             raise ConfigurationError(
                 "The file of settings is not there.", next=f"Correct {FILE_VARIABLE}.", file=path
             ) from None
