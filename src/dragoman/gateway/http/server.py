@@ -6,18 +6,22 @@ import gc
 import hmac
 import socket
 import sys
-import threading
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application, HttpOptions
 from dragoman.gateway.http.protocol import bounded
 from dragoman.gateway.options import GatewayOptions
-from dragoman.registry.http.server import Uvicorn, bind, check_certificate, is_loopback, server
+from dragoman.registry.http.serving import (
+    ServerThread,
+    Uvicorn,
+    bind,
+    check_certificate,
+    is_loopback,
+    server,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +98,8 @@ def _server(app: Application, options: ServerOptions) -> Uvicorn:
     return server(app, options, protocol, behind_proxy=options.behind_proxy)
 
 
-class Server:
-    """A server in a thread of its own: for tests, demonstrations and other programs.
+class Server(ServerThread):
+    """The gateway in a thread of its own: for tests, demonstrations and other programs.
 
     ``with Server(options) as server: ...`` is ready inside; ``server.url`` tells where.
     """
@@ -103,31 +107,4 @@ class Server:
     def __init__(self, options: ServerOptions) -> None:
         self.gateway = Gateway(options.gateway)
         self.application = application(self.gateway, options)
-        self._socket = listen(options)
-        host, port = self._socket.getsockname()[:2]
-        self.url = f"{'https' if options.certificate else 'http'}://{host}:{port}"
-        self._server = _server(self.application, options)
-        self._thread = threading.Thread(target=self._run, name="gateway-server", daemon=True)
-
-    def __enter__(self) -> Server:
-        self._thread.start()
-        self._server.ready.wait()
-        if not self._server.started:
-            raise ConfigurationError("The gateway did not start.", next="Its log says why.")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Finish what is under way, then stop."""
-        self._server.should_exit = True
-        self._thread.join(60)
-
-    def _run(self) -> None:
-        # Uvicorn leaves by SystemExit when it cannot start; its log says why.
-        with suppress(SystemExit):
-            self._server.run([self._socket])
-        self._server.ready.set()
+        super().__init__("gateway", _server(self.application, options), listen(options))
