@@ -18,7 +18,9 @@ from dragoman.registry.model import LATEST
 from dragoman.registry.name import DEFAULT_CONTEXT, contract_name
 from dragoman.registry.store import contracts
 
-_KEPT = 4096
+_MOST_KEPT = 4096
+_MOST_CHARACTERS = 16 * 1024 * 1024
+"""Of all texts whose parsed form is kept; that takes many times the room."""
 
 _Key = tuple[str, str, str, tuple[Reference, ...]]
 
@@ -34,6 +36,7 @@ class Parser:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._kept: OrderedDict[_Key, Parsed] = OrderedDict()
+        self._characters = 0
         self._guard = threading.Lock()
 
     def parse(
@@ -106,9 +109,13 @@ class Parser:
 
     def _keep(self, key: _Key, parsed: Parsed) -> None:
         with self._guard:
+            if key in self._kept:
+                return
             self._kept[key] = parsed
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+            self._characters += len(key[2])
+            while len(self._kept) > _MOST_KEPT or self._characters > _MOST_CHARACTERS:
+                (_, _, text, _), _ = self._kept.popitem(last=False)
+                self._characters -= len(text)
 
 
 @cache

@@ -41,21 +41,24 @@ class Writer:
         self._announce = announce
         self._queue: SimpleQueue[_Item | None] = SimpleQueue()
         self._closed = False
+        self._guard = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="registry-writer", daemon=True)
         self._thread.start()
 
     def submit(self, work: Work[T], touched: tuple[ContractName, ...]) -> Future[T]:
         """``work`` may run several times, each time from the beginning."""
         done: Future[T] = Future()
-        if self._closed:
-            raise RegistryUnavailable("The registry was closed.")
-        self._queue.put(_Item(work, touched, done))
+        with self._guard:
+            if self._closed:
+                raise RegistryUnavailable("The registry was closed.")
+            self._queue.put(_Item(work, touched, done))
         return done
 
     def close(self) -> None:
         """Everything that was submitted is done before this returns."""
-        self._closed = True
-        self._queue.put(None)
+        with self._guard:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
