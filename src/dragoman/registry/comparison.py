@@ -106,9 +106,9 @@ def _fields(tx: Transaction, parser: Parser, version: StoredVersion) -> Fields:
     schema = version.schema
     try:
         parsed = parser.parse(tx, schema.type, schema.text, schema.references, schema.context)
+        return fields_of(schema.type, parsed.schema.normalised(1))
     except SchemaError:
         return {"": schema.text}
-    return fields_of(schema.type, parsed.schema.normalised(1))
 
 
 def changed(before: Fields, after: Fields) -> tuple[FieldChange, ...]:

@@ -5,29 +5,43 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from dragoman.core.errors import InvalidSchema
 
 Fields = dict[str, str]
 """From a path such as ``customer.address[].street`` to what is said about it."""
 
 
 def fields_of(type: str, text: str) -> Fields:
-    """``text`` is normalised, so that only what matters differs."""
-    if type == "AVRO":
-        return dict(_avro(json.loads(text), ""))
-    if type == "JSON":
-        return dict(_json(json.loads(text), ""))
-    return dict(_definitions(text))
+    """``text`` is normalised: only what matters differs. Raises ``InvalidSchema`` if it is too deep."""
+    with _within_reach():
+        if type == "AVRO":
+            return dict(_avro(json.loads(text), ""))
+        if type == "JSON":
+            return dict(_json(json.loads(text), ""))
+        return dict(_definitions(text))
 
 
 def outer_fields(type: str, text: str) -> frozenset[str]:
     """The names of the fields of the outermost record, object, message or struct."""
     if type in ("AVRO", "JSON"):
-        schema = json.loads(text)
+        with _within_reach():
+            schema = json.loads(text)
         found = schema.get("fields" if type == "AVRO" else "properties") if isinstance(schema, dict) else None
         return frozenset(each["name"] if type == "AVRO" else each for each in found or ())
     paths = (path.split(".") for path in fields_of(type, text))
     return frozenset(path[1] for path in paths if len(path) == 2)
+
+
+@contextmanager
+def _within_reach() -> Iterator[None]:
+    """A schema may be valid and yet nested deeper than the usual reader of JSON can go."""
+    try:
+        yield
+    except RecursionError:
+        raise InvalidSchema("The schema is nested too deeply to tell its fields.") from None
 
 
 def _avro(schema: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -106,8 +120,10 @@ def _json(schema: Any, path: str) -> Iterator[tuple[str, str]]:
                 waiting += [member for member in members if isinstance(member[0], dict)]
 
 
-_OPENING = re.compile(r"^\s*(\w+)\s+([\w.]+)?[^;]*\{\s*$")
-_MEMBER = re.compile(r"(\w+)\s*=\s*\d+\s*(?:\[.*\])?\s*[;,]?\s*$|^\s*\d+\s*:.*?(\w+)\s*(?:=.*)?[;,]?\s*$")
+# What is written here is linear in the length of a line, which may be megabytes long.
+_OPENING = re.compile(r"(\w+)\s+([\w.]+)?")
+_NUMBERED = re.compile(r"\d+\s*:")
+_WORD = re.compile(r"\w+")
 
 
 def _definitions(text: str) -> Iterator[tuple[str, str]]:
@@ -115,13 +131,20 @@ def _definitions(text: str) -> Iterator[tuple[str, str]]:
     path: list[str] = []
     for line in text.splitlines():
         stripped = line.strip()
-        opened = _OPENING.match(line)
+        opened = _OPENING.match(stripped) if stripped.endswith("{") and ";" not in stripped else None
         if opened:
             path.append(opened.group(2) or opened.group(1))
             yield ".".join(path), opened.group(1)
         elif stripped.startswith("}"):
             path = path[:-1]
         elif stripped:
-            member = _MEMBER.search(stripped)
-            name = (member.group(1) or member.group(2)) if member else stripped
-            yield ".".join([*path, name]), stripped.rstrip(";,")
+            yield ".".join([*path, _member(stripped)]), stripped.rstrip(";,")
+
+
+def _member(line: str) -> str:
+    """The name in ``string name = 1;`` or ``1: required string name``; the line itself if it is neither."""
+    before, _, after = line.partition("=")
+    if not (_NUMBERED.match(line) or after.lstrip()[:1].isdigit()):
+        return line
+    words = _WORD.findall(before)
+    return words[-1] if words else line

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.schema import Reference
 
-_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.DOTALL)
+"""A string that is never closed ends with the text: to look for its end from each quote takes for ever."""
 _EXPLOSIVE = re.compile(r"\((?:\?:)?(?:[^()\[\]\\]|\\.|\[(?:[^\]\\]|\\.)*\])[*+]\)[*+]")
 """A group of nothing but a repetition, itself repeated, such as ``(a+)+`` or ``([a-z]*)*``."""
 
