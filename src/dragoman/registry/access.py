@@ -14,7 +14,7 @@ class Role(IntEnum):
 
     READ = 1
     WRITE = 2
-    """Register, check, bind, and hide versions."""
+    """Register, bind, and hide versions."""
     ADMIN = 3
     """Settings, modes, permanent deletion, keys, history of all."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import logging
 import time
@@ -164,7 +163,7 @@ def _grants(claim: object) -> tuple[Grant, ...]:
 def _basic(text: str) -> tuple[str, str]:
     try:
         user, separator, password = base64.b64decode(text, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         raise unauthenticated() from None
     if not separator:
         raise unauthenticated()

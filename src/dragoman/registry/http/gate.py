@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dragoman.core.errors import Forbidden
+from dragoman.core.errors import Forbidden, RegistryError, RegistryUnavailable
 from dragoman.registry.access import EVERYBODY, Principal
 from dragoman.registry.http.answers import json_answer
 from dragoman.registry.refusals import status_of
+
+log = logging.getLogger("dragoman.registry")
 
 OPEN = frozenset({"/health", "/ready"})
 """Probes carry no credentials, and these paths tell nothing."""
 
 Authenticate = Callable[[Scope], Principal | Awaitable[Principal]]
-"""From a request to a principal; raises ``Forbidden``. May answer at once when it remembers."""
+"""From a request to a principal; raises ``Forbidden``, or ``RegistryUnavailable`` if nobody can tell.
+
+May answer at once when it remembers.
+"""
 
 
 class Gate:
@@ -44,10 +50,16 @@ class Gate:
         except Forbidden as error:
             await _turn_away(error, scope, receive, send)
             return
+        except RegistryUnavailable as error:
+            # Strangers are not told about the database.
+            log.warning("credentials cannot be checked: %s", error.what)
+            away = RegistryUnavailable("Credentials cannot be checked at present.")
+            await _turn_away(away, scope, receive, send)
+            return
         await self._app(scope, receive, send)
 
 
-async def _turn_away(error: Forbidden, scope: Scope, receive: Receive, send: Send) -> None:
+async def _turn_away(error: RegistryError, scope: Scope, receive: Receive, send: Send) -> None:
     status, number = status_of(error.code)
     answer = json_answer({"error_code": number, "message": error.what}, status)
     if status == 401:
