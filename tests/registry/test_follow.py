@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from dragoman.core.database import TransactionConflict
 from dragoman.registry import RegistryService
 from dragoman.registry.engine import Engine
 from dragoman.registry.http.follow import EVERYTHING, Follower
@@ -83,3 +85,26 @@ async def test_a_change_of_settings_touches_everything(engine: Engine, told: lis
     happens(engine, 2, action="configure")
     await follower.look()
     assert told == [EVERYTHING]
+
+
+async def test_it_goes_on_whatever_the_database_says(
+    engine: Engine, told: list[ContractName], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = Follower(engine)
+    looked = asyncio.Event()
+    look = follower.look
+
+    async def fail() -> None:
+        monkeypatch.setattr(follower, "look", succeed)
+        raise TransactionConflict("somebody else was faster")
+
+    async def succeed() -> None:
+        await look()
+        looked.set()
+
+    monkeypatch.setattr(follower, "look", fail)
+    following = asyncio.create_task(follower.run())
+    await asyncio.wait_for(looked.wait(), 30)
+    following.cancel()
+    await asyncio.wait([following])
+    assert following.cancelled()

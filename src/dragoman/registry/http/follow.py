@@ -8,7 +8,6 @@ import time
 from collections.abc import Sequence
 
 from dragoman.core.database import Transaction
-from dragoman.core.errors import DragomanError
 from dragoman.registry.engine import Engine
 from dragoman.registry.model import Change
 from dragoman.registry.name import DEFAULT_CONTEXT, ContractName
@@ -47,9 +46,10 @@ class Follower:
         while True:
             try:
                 await self.look()
-            except DragomanError as error:
+            except Exception as error:
+                # Whatever it is: without a look, hot reads would grow stale for ever.
                 if not lost:
-                    log.warning("the database cannot be followed: %s", error.what)
+                    log.warning("the database cannot be followed: %s", error)
                 lost = True
             else:
                 if lost:
