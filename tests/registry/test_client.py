@@ -13,7 +13,9 @@ from tests.registry.schemas import ORDER, ORDER_WITH_NOTE
 from dragoman.core.errors import NotFound, RegistryError, RegistryUnavailable
 from dragoman.core.schema import Schema
 from dragoman.registry import RegistryClient
+from dragoman.registry.access import Grant
 from dragoman.registry.http.server import Server, ServerOptions
+from dragoman.registry.keys import REGISTRY, create_password
 
 
 def requests_to(server: Server) -> int:
@@ -124,3 +126,30 @@ async def test_the_password_in_a_url_is_not_shown() -> None:
         await client.register("orders-value", Schema("AVRO", '"string"'))
     assert "lovelace" not in str(away.value)
     await client.close()
+
+
+async def test_a_password_in_a_url_may_be_quoted(tmp_path: Path) -> None:
+    options = ServerOptions(store=f"sqlite://{tmp_path}/registry.db", port=0, credentials=True)
+    with Server(options) as server:
+        grants = (Grant.parse("write"),)
+        server.service.engine.write_now(
+            lambda tx: create_password(tx, "ada", "p@ss:w/rd", grants, author="test"), REGISTRY
+        )
+        client = RegistryClient(server.url.replace("//", "//ada:p%40ss%3Aw%2Frd@"))
+        assert (await client.register("orders-value", ORDER)).version == 1
+        await client.close()
+
+
+async def test_a_registry_that_is_silent_is_told_so() -> None:
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(wait, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    client = RegistryClient(f"http://127.0.0.1:{port}", timeout=0.1)
+    with pytest.raises(RegistryUnavailable, match="ReadTimeout"):
+        await client.schema(1)
+    await client.close()
+    listening.close()
+    await listening.wait_closed()

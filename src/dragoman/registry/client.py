@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import httpx
 import msgspec
@@ -46,7 +46,8 @@ class RegistryClient:
     ) -> None:
         parts = urlsplit(url)
         self.url = redacted(url)
-        username, password = username or parts.username or "", password or parts.password or ""
+        username = username or unquote(parts.username or "")
+        password = password or unquote(parts.password or "")
         headers = {"Accept": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
@@ -195,7 +196,7 @@ class RegistryClient:
                     method, path, params=params, content=content, headers=headers
                 )
             except (httpx.TransportError, OSError) as error:
-                failure = f"The registry does not answer: {error or type(error).__name__}."
+                failure = f"The registry does not answer: {str(error) or type(error).__name__}."
                 continue
             if answer.status_code in _AWAY:
                 failure = f"The registry answers {answer.status_code}."
