@@ -12,8 +12,11 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.registry.schemas import ORDER, ORDER_WITH_NOTE, ORDER_WITH_TOTAL, avro
 
-from dragoman.core.errors import ConfigurationError, Conflict
-from dragoman.registry import RegistryService
+from dragoman.core.contract import Compatibility
+from dragoman.core.errors import ConfigurationError, Conflict, NotFound
+from dragoman.core.schema import Reference, Schema
+from dragoman.registry import RegistryService, connect
+from dragoman.registry.administration import administer
 from dragoman.registry.bundle import Bundle, collect, contexts_in, from_json, restore, to_json
 from dragoman.registry.directory import read_directory, write_directory
 from dragoman.registry.fields import fields_of
@@ -187,7 +190,7 @@ async def test_an_export_is_the_same_each_time_and_replaces_an_earlier_one(tmp_p
 
 async def test_an_export_never_overwrites_what_it_did_not_write(tmp_path: Path) -> None:
     source = await filled()
-    (tmp_path / "thesis.txt").write_text("precious")
+    (tmp_path / "letter.txt").write_text("precious")
     with pytest.raises(ConfigurationError):
         write_directory(await bundle_of(source), tmp_path)
     await source.close()
@@ -271,3 +274,86 @@ def test_openschema_is_mounted_and_told_apart_by_media_type(server: Server) -> N
         assert httpx.get(f"{server.url}/subjects").json() == ["orders"]
     assert httpx.delete(f"{base}/subjects/orders/versions/1").json() == 1
     assert httpx.delete(f"{base}/subjects/orders").json() == [2]
+
+
+async def test_an_import_brings_what_is_referred_to_before_what_refers_to_it() -> None:
+    source, target = (RegistryService.open("sqlite://:memory:") for _ in range(2))
+    await source.register("z-customer", avro(("name", "string"), name="Customer"))
+    order = avro(("id", "long"), ("customer", "shop.Customer"))
+    reference = Reference("shop.Customer", "z-customer", 1)
+    made = await source.register("a-orders", Schema("AVRO", order.text, (reference,)))
+    await bring(target, await bundle_of(source))
+    assert await target.version("a-orders") == made
+    assert made.schema.fingerprint is not None
+    await source.close()
+    await target.close()
+
+
+async def test_an_import_is_in_the_history_with_all_that_it_changed() -> None:
+    source, target = await filled(), RegistryService.open("sqlite://:memory:")
+    await source.set_compatibility("orders-value", Compatibility.FULL)
+    await bring(target, await bundle_of(source))
+    actions = [each["action"] for each in await administer(target).history(None, 100)]
+    assert (actions.count("import"), actions.count("bind"), actions.count("configure")) == (4, 1, 1)
+    await source.close()
+    await target.close()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"alias": 7}, {"alias": ":no-end"}, {"normalize": "yes"}, {"default_metadata": {"tags": 7}}]
+)
+async def test_settings_that_nobody_could_use_are_not_imported(settings: dict[str, object]) -> None:
+    target = RegistryService.open("sqlite://:memory:")
+    bundle = from_json(json.dumps({"format": 1, "scopes": [{"name": "a", "settings": settings}]}).encode())
+    with pytest.raises(ConfigurationError):
+        await bring(target, bundle)
+    await target.close()
+
+
+def test_a_contract_that_is_gone_leaves_its_channels(server: Server) -> None:
+    post(server, "shared-order", ORDER.text)
+    contract = f"{server.url}/contracts/shared-order"
+    httpx.put(f"{contract}/channels/orders")
+    httpx.delete(contract)
+    httpx.delete(f"{contract}?permanent=true")
+    assert httpx.get(f"{server.url}/channels/orders/contracts").json() == []
+    post(server, "shared-order", ORDER.text)
+    assert httpx.get(contract).json()["channel"] == "shared-order"
+
+
+@pytest.mark.parametrize("over", ["http", "database"])
+async def test_administrators_get_the_same_refusals_in_process_and_over_http(
+    server: Server, over: str
+) -> None:
+    registry = connect(server.url if over == "http" else "memory://")
+    await registry.register("orders-value", ORDER)
+    administration = administer(registry)
+    with pytest.raises(ConfigurationError, match="not a channel name"):
+        await administration.bind("orders-value", "a b")
+    with pytest.raises(NotFound) as unbound:
+        await administration.unbind("orders-value", "elsewhere")
+    assert unbound.value.code == "registry.not-found.binding"
+    with pytest.raises(NotFound):
+        await administration.history("nothing", 10)
+    with pytest.raises(ConfigurationError) as lifeless:
+        await administration.create_key("ada", ["read"], -1.0)
+    assert lifeless.value.code == "registry.invalid.lifetime"
+    await registry.close()
+
+
+@pytest.mark.parametrize("line", ["x" * 200_000 + ";", "1: " + "x" * 200_000 + " y", "a=1[" * 50_000])
+def test_fields_of_very_long_lines_are_found_at_once(line: str) -> None:
+    assert "A" in fields_of("PROTOBUF", f"message A {{\n  {line}\n}}\n")
+
+
+def test_a_schema_of_many_levels_can_be_compared_and_shown(server: Server) -> None:
+    deep = '{"type":"array","items":' * 1500 + '"long"' + "}" * 1500
+    post(server, "deep-value", deep)
+    compared = httpx.get(f"{server.url}/contracts/deep-value/compare?from=1&to=1").json()
+    assert compared["verdicts"]["FULL"]["compatible"]
+    shown = httpx.get(f"{server.url}/schemas/ids/1?format=resolved").json()
+    assert shown["schema"] == deep
+    httpx.put(f"{server.url}/config", json={"validateFields": True})
+    reserving = {"schema": deep, "metadata": {"properties": {"confluent:reserved": "a"}}}
+    answer = httpx.post(f"{server.url}/subjects/other-value/versions", json=reserving)
+    assert (answer.status_code, answer.json()["error_code"]) == (422, 42201)

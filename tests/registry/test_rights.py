@@ -322,3 +322,32 @@ def test_references_may_not_lead_in_circles_or_too_far(server: Server) -> None:
     refused = httpx.post(f"{url}/subjects/b/versions", json=body)
     assert refused.status_code == 422
     assert "circle" in refused.json()["message"]
+
+
+def test_a_string_that_is_never_closed_is_refused_at_once(server: Server) -> None:
+    endless = '"' + '\\"' * 1_000_000
+    answer = httpx.post(f"{server.url}/contracts/orders-value", json={"schema": endless})
+    assert (answer.status_code, answer.json()["code"]) == (422, "schema.invalid.json")
+
+
+def test_credentials_that_are_not_even_text_are_refused(guarded: Server) -> None:
+    for header in (b"Basic \xff\xfe", b"Basic ///", b"Basic", b"Bearer \xff.\xff", b"\xff"):
+        answer = httpx.get(f"{guarded.url}/subjects", headers={"Authorization": header})
+        assert (answer.status_code, answer.json()["error_code"]) == (401, 40101)
+
+
+def test_strangers_are_not_told_about_a_database_that_is_away(guarded: Server) -> None:
+    guarded.service.engine.database.close()
+    answer = httpx.get(f"{guarded.url}/subjects", auth=("ada", "correct horse"))
+    assert (answer.status_code, answer.json()["error_code"]) == (503, 50001)
+    assert "database" not in answer.text
+
+
+def test_a_key_lives_for_some_time(guarded: Server) -> None:
+    admin = bearer(new_key(guarded.service, "admin").token)
+    body = {"owner": "bob", "grants": ["read"]}
+    for lifetime in (0, -5):
+        refused = httpx.post(f"{guarded.url}/keys", json={**body, "lifetime": lifetime}, headers=admin)
+        assert (refused.status_code, refused.json()["code"]) == (422, "registry.invalid.lifetime")
+    made = httpx.post(f"{guarded.url}/keys", json={**body, "lifetime": 600}, headers=admin).json()
+    assert httpx.get(f"{guarded.url}/subjects", headers=bearer(made["token"])).status_code == 200

@@ -435,3 +435,22 @@ def test_the_server_tells_about_itself(api: httpx.Client) -> None:
     assert set(api.get("/v1/metadata/version").json()) == {"version", "commitId"}
     assert set(api.get("/v1/metadata/id").json()) == {"scope", "id"}
     assert api.get("/v1/metadata/deployment").status_code == 200
+
+
+@pytest.mark.parametrize("alias", [":no-end", "a\0b", " "])
+def test_an_alias_that_is_no_name_is_refused(api: httpx.Client, alias: str) -> None:
+    register(api, "orders-value", ORDER)
+    refused(api.put("/config/old-name", json={"alias": alias}), 42208)
+    assert api.get("/subjects/orders-value/versions").json() == [1]
+
+
+def test_importing_a_schema_again_finds_it_and_a_second_version_of_it_is_refused(api: httpx.Client) -> None:
+    api.put("/mode/there-value", json={"mode": "IMPORT"})
+    assert register(api, "there-value", ORDER, id=40) == 40
+    assert register(api, "there-value", ORDER, id=40) == 40
+    assert api.get("/subjects/there-value/versions").json() == [1]
+    refused(
+        api.post("/subjects/there-value/versions", json=body(ORDER, id=40, version=2)),
+        42205,
+        "Subject there-value has this schema already, as version 1.",
+    )

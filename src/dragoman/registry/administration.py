@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.registry import Registry
 from dragoman.registry import bundle as bundles
 from dragoman.registry import keys as secrets
+from dragoman.registry import refusals
 from dragoman.registry.access import Grant
 from dragoman.registry.bundle import Bundle
 from dragoman.registry.client import RegistryClient
@@ -72,6 +74,8 @@ class Local:
         else:
             name = contract_name(contract)
             found = await self._engine.read(lambda tx: history.of_contract(tx, name, limit))
+            if not found:
+                raise refusals.no_contract(name)
         return [change.value() for change in found]
 
     async def compare(self, contract: str, older: int | None, newer: int | None) -> Json:
@@ -110,6 +114,12 @@ class Local:
 
     async def create_key(self, owner: str, grants: Sequence[str], lifetime: float | None) -> Json:
         given = tuple(Grant.parse(text) for text in grants)
+        if lifetime is not None and not 0 < lifetime < math.inf:
+            raise ConfigurationError(
+                "A key lives for more than no time.",
+                code="registry.invalid.lifetime",
+                next="Give it a number of seconds above zero, or none to keep it until it is revoked.",
+            )
         expires = None if lifetime is None else time.time() + lifetime
         author = self._service.author
         made = await self._engine.write(

@@ -20,13 +20,14 @@ from dragoman.registry.store import contracts, history, schemas, settings
 FORMAT = 1
 
 
-Number = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Next = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
 
 class ReferenceEntry(msgspec.Struct):
     name: str
     contract: str
-    version: Annotated[int, msgspec.Meta(ge=-1, le=2**31)]
+    version: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
 
 
 class VersionEntry(msgspec.Struct, omit_defaults=True):
@@ -44,7 +45,7 @@ class ContractEntry(msgspec.Struct, omit_defaults=True):
     """``next`` is the number of the next version: those of deleted ones are not given again."""
 
     name: str
-    next: Number = 1
+    next: Next = 1
     versions: list[VersionEntry] = []
     channels: list[str] = []
 
@@ -59,7 +60,7 @@ class ScopeEntry(msgspec.Struct, omit_defaults=True):
 
 class Bundle(msgspec.Struct, omit_defaults=True):
     format: int
-    contexts: dict[str, Number] = {}
+    contexts: dict[str, Next] = {}
     """The id that the next schema of each context gets."""
     contracts: list[ContractEntry] = []
     scopes: list[ScopeEntry] = []
@@ -112,11 +113,11 @@ def restore(tx: Transaction, parser: Parser, bundle: Bundle, *, author: str) -> 
             code="registry.invalid.bundle",
         )
     added = known = 0
+    for name, entry in _in_order(bundle):
+        new = _restore_version(tx, parser, name, entry, author)
+        added, known = added + new, known + (not new)
     for contract in bundle.contracts:
         name = contract_name(contract.name)
-        for entry in sorted(contract.versions, key=lambda each: each.version):
-            new = _restore_version(tx, parser, name, entry, author)
-            added, known = added + new, known + (not new)
         if contract.next > contracts.next_version(tx, name):
             contracts.raise_next_version(tx, name, contract.next - 1)
         for channel in contract.channels:
@@ -124,8 +125,14 @@ def restore(tx: Transaction, parser: Parser, bundle: Bundle, *, author: str) -> 
     for context, next in bundle.contexts.items():
         schemas.raise_next_id(tx, context, next - 1)
     for scope in bundle.scopes:
-        _restore_scope(tx, scope)
+        _restore_scope(tx, scope, author)
     return {"added": added, "known": known}
+
+
+def _in_order(bundle: Bundle) -> list[tuple[ContractName, VersionEntry]]:
+    """By id, so that what is referred to comes first; of one schema the hidden versions before the live."""
+    found = [(contract_name(each.name), entry) for each in bundle.contracts for entry in each.versions]
+    return sorted(found, key=lambda each: (each[1].id, not each[1].deleted, each[1].version))
 
 
 def _restore_version(
@@ -149,19 +156,22 @@ def _restore_version(
     return True
 
 
-def _restore_scope(tx: Transaction, scope: ScopeEntry) -> None:
+def _restore_scope(tx: Transaction, scope: ScopeEntry, author: str) -> None:
     name = parse_name(scope.name)
     try:
         own = None if scope.settings is None else Settings.restored(scope.settings)
         mode = None if scope.mode is None else Mode(scope.mode)
-    except (ValueError, TypeError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         raise ConfigurationError(
             f"The settings of '{name}' are not right: {error}.", code="registry.invalid.bundle"
         ) from None
     if own is not None:
+        own.check()
         settings.set_own(tx, name, own)
+        history.record(tx, author, "configure", name, None, own.stored())
     if mode is not None:
         settings.set_mode(tx, name, mode)
+        history.record(tx, author, "mode", name, None, {"mode": mode.value})
 
 
 def to_json(bundle: Bundle) -> bytes:

@@ -30,6 +30,8 @@ def delete_contract(tx: Transaction, name: ContractName, *, permanent: bool, aut
     if permanent:
         settings.set_own(tx, name, None)
         settings.set_mode(tx, name, None)
+        for channel in history.channels_of(tx, name):
+            history.unbind(tx, name, channel, author)
     history.record(tx, author, _action(permanent), name, None, {"versions": doomed})
     return doomed
 

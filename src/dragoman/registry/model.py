@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from dragoman.core.contract import Compatibility
 from dragoman.core.format import Policy
 from dragoman.core.schema import Reference, Schema
 from dragoman.registry.access import Grant
-from dragoman.registry.name import ContractName
+from dragoman.registry.name import ContractName, contract_name
 from dragoman.registry.rules import check_metadata, check_rule_set
 
 LATEST = -1
@@ -120,18 +122,22 @@ class Settings:
             chosen[each.name] = mine if mine is not None else inherited
         return Settings(**chosen)
 
+    def check(self) -> None:
+        """Refuse what nobody could use later."""
+        if self.alias:
+            contract_name(self.alias)
+        for metadata in (self.default_metadata, self.override_metadata):
+            check_metadata(metadata)
+        for rule_set in (self.default_rule_set, self.override_rule_set):
+            check_rule_set(rule_set)
+
     def stored(self) -> Json:
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
     @classmethod
     def restored(cls, stored: Json) -> Settings:
-        known = {each.name for each in fields(cls)}
-        chosen = {name: value for name, value in stored.items() if name in known}
-        if "compatibility" in chosen:
-            chosen["compatibility"] = Compatibility(chosen["compatibility"])
-        if "policy" in chosen:
-            chosen["policy"] = Policy(chosen["policy"])
-        return cls(**chosen)
+        """Raises ``msgspec.ValidationError`` for values of the wrong kind."""
+        return msgspec.convert(stored, cls)
 
 
 DEFAULTS = Settings(compatibility=Compatibility.BACKWARD, policy=Policy.STRICT, normalize=False)

@@ -163,6 +163,10 @@ def no_mode(name: ContractName) -> NotFound:
     )
 
 
+def no_binding(name: ContractName, channel: str) -> NotFound:
+    return NotFound(f"'{name}' is not bound to channel {channel!r}.", code="registry.not-found.binding")
+
+
 def referenced(name: ContractName, number: int) -> Conflict:
     return Conflict(
         "One or more references exist to the schema"

@@ -135,6 +135,11 @@ def import_version(tx: Transaction, parser: Parser, asked: Registration) -> Stor
     if taken is not None:
         raise refusals.not_permitted(f"Overwrite version {number} of subject {name} is not permitted.")
     known = _imported_schema(tx, proposal.schema, draft.id)
+    live = contracts.having_guid(tx, name, known.type, known.guid)
+    if live is not None and draft.version is None:
+        return live
+    if live is not None:
+        raise refusals.not_permitted(f"Subject {name} has this schema already, as version {live.version}.")
     contracts.insert(tx, name, number, known.id, asked.author)
     history.record(tx, asked.author, "import", name, number, {"id": known.id, "type": known.type})
     return StoredVersion(name, number, known, author=asked.author)

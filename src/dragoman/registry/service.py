@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dragoman.core.channel import check_name
 from dragoman.core.contract import Compatibility, Contract, ContractVersion, Verdict
 from dragoman.core.database import Transaction
 from dragoman.core.loading import DATABASES, load, scheme_of
@@ -130,6 +131,7 @@ class RegistryService:
 
     async def configure(self, name: ContractName, change: Settings) -> Settings:
         """Set what ``change`` names, leave the rest; the scope's own settings afterwards."""
+        change.check()
 
         def work(tx: Transaction) -> Settings:
             before = settings.own(tx, name) or Settings()
@@ -162,24 +164,22 @@ class RegistryService:
 
     async def bind(self, name: ContractName, channel: str) -> bool:
         """Tie a channel to a contract that has versions; ``False`` if it was tied before."""
+        check_name(channel)
 
         def work(tx: Transaction) -> bool:
             lookup.version_of(tx, name, LATEST)
-            bound = history.bind(tx, name, channel, self.author)
-            if bound:
-                history.record(tx, self.author, "bind", name, None, {"channel": channel})
-            return bound
+            return history.bind(tx, name, channel, self.author)
 
         return await self.engine.write(work, name)
 
-    async def unbind(self, name: ContractName, channel: str) -> bool:
-        def work(tx: Transaction) -> bool:
-            unbound = history.unbind(tx, name, channel)
-            if unbound:
-                history.record(tx, self.author, "unbind", name, None, {"channel": channel})
-            return unbound
+    async def unbind(self, name: ContractName, channel: str) -> None:
+        """Raises ``NotFound`` if it is not tied."""
 
-        return await self.engine.write(work, name)
+        def work(tx: Transaction) -> None:
+            if not history.unbind(tx, name, channel, self.author):
+                raise refusals.no_binding(name, channel)
+
+        await self.engine.write(work, name)
 
     async def close(self) -> None:
         self.engine.close()

@@ -19,7 +19,6 @@ from dragoman.registry.inlining import inlined
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.parsing import Parser
 from dragoman.registry.refusals import invalid_policy
-from dragoman.registry.rules import check_metadata, check_rule_set
 
 FORMS = ("serialized", "resolved")
 """Other writings of a schema that its format may offer, asked for by ``?format=``."""
@@ -69,10 +68,6 @@ class ConfigBody(msgspec.Struct, rename="camel"):
 
     def settings(self) -> Settings:
         level = self.compatibility or self.compatibility_level
-        for metadata in (self.default_metadata, self.override_metadata):
-            check_metadata(metadata)
-        for rule_set in (self.default_rule_set, self.override_rule_set):
-            check_rule_set(rule_set)
         if self.validate_new_schemas is False:
             raise ConfigurationError(
                 "New schemas are always validated.",
@@ -114,7 +109,7 @@ def form_of(request: Request, tx: Transaction, parser: Parser, schema: StoredSch
         parsed = parser.parse(tx, schema.type, schema.text, schema.references, schema.context)
         if wanted == "resolved" and schema.type == "AVRO":
             return inlined(tx, parser, schema)
-    except SchemaError:
+    except (SchemaError, RecursionError):
         return schema.text
     render: Callable[[], str] | None = getattr(parsed.schema, wanted, None)
     return render() if render else schema.text

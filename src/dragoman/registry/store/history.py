@@ -74,21 +74,25 @@ def newest(tx: Transaction) -> int:
 
 def bind(tx: Transaction, name: ContractName, channel: str, author: str) -> bool:
     """Tie a channel to a contract; ``False`` if it was tied before."""
-    where = " WHERE context = ? AND contract = ? AND channel = ?"
-    if tx.execute("SELECT 1 FROM registry_bindings" + where, (*name, channel)):
+    if channel in channels_of(tx, name):
         return False
     tx.execute(
         "INSERT INTO registry_bindings (context, contract, channel, created, author) VALUES (?, ?, ?, ?, ?)",
         (*name, channel, time.time(), author),
     )
+    record(tx, author, "bind", name, None, {"channel": channel})
     return True
 
 
-def unbind(tx: Transaction, name: ContractName, channel: str) -> bool:
+def unbind(tx: Transaction, name: ContractName, channel: str, author: str) -> bool:
+    """``False`` if it was not tied."""
     tx.execute(
         "DELETE FROM registry_bindings WHERE context = ? AND contract = ? AND channel = ?", (*name, channel)
     )
-    return tx.changed > 0
+    if not tx.changed:
+        return False
+    record(tx, author, "unbind", name, None, {"channel": channel})
+    return True
 
 
 def channels_of(tx: Transaction, name: ContractName) -> Sequence[str]:
