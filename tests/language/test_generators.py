@@ -317,8 +317,37 @@ def test_generating_again_touches_nothing_that_was_written(tmp_path: Path) -> No
     mine.write_text(mine.read_text() + "\n# mine\n")
     assert write(files, tmp_path) == []
     assert mine.read_text().endswith("# mine\n")
-    (tmp_path / "records.py").write_text("old")
+    records = tmp_path / "records.py"
+    records.write_text(records.read_text() + "\n# gone with the next version\n")
     assert write(files, tmp_path) == ["records.py"]
+
+
+@pytest.mark.parametrize("name", ["__init__.py", "records.py", "channels.py"])
+def test_a_file_that_was_not_generated_is_never_replaced(tmp_path: Path, name: str) -> None:
+    path = next(path for path in MODELS if path.stem == "streetlights")
+    mine = tmp_path / name
+    mine.write_bytes("# größer als alles\n".encode("latin-1"))
+    with pytest.raises(ConfigurationError, match="not generated") as caught:
+        write(package(load_model(path), path.name), tmp_path)
+    assert caught.value.code == "language.foreign-file" and caught.value.where["file"] == mine
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+    assert mine.read_bytes() == "# größer als alles\n".encode("latin-1")
+
+
+def test_names_that_are_none_in_python_are_changed_and_kept_apart() -> None:
+    odd = model("""API description Odd
+data type T { "1st": D<int>, "from": D<int>, "from_": D<string>, "é": D<int>, "ü": D<int>? }
+channel C on path "x/{class}/{2}/{a-b}/{a_b}" produces message M delivering payload T
+message endpoint E uses channels: C
+""")
+    texts = {file.path: file.text for file in package(odd, "odd.mdsl")}
+    assert "def m_channel(class_: str, value_2: str, a_b: str, a_b_2: str) -> str:" in texts["channels.py"]
+    record = next(node for node in ast.parse(texts["records.py"]).body if isinstance(node, ast.ClassDef))
+    targets = (node.target for node in record.body if isinstance(node, ast.AnnAssign))
+    fields = [target.id for target in targets if isinstance(target, ast.Name)]
+    assert fields == ["value_1st", "from_", "from_2", "value", "value_2"]
+    for text in texts.values():
+        compile(text, "made", "exec")
 
 
 def test_stale_code_is_told(tmp_path: Path) -> None:

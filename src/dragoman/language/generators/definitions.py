@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain, count
 
 from dragoman.language.model import Model
 from dragoman.language.shape import Field as ShapeField
@@ -111,7 +112,7 @@ class _Lowering:
         for each in record.fields:
             if isinstance(each.shape, Scalar) and each.shape.basic == "void":
                 continue
-            cleaned = _unique(identifier(each.name), taken)
+            cleaned = unique(identifier(each.name), taken)
             type = self.type(each.shape, name, cleaned)
             fields.append(Field(cleaned, each.name, type, each.optional, groups.get(each.name)))
         self.found[name] = Definition(name, tuple(fields))
@@ -155,7 +156,7 @@ class _Lowering:
         taken: set[str] = set()
         for number, option in enumerate(options, 1):
             type = self.type(option, inner, f"option{number}")
-            name = _unique(_option_name(type, number), taken)
+            name = unique(_option_name(type, number), taken)
             fields.setdefault(type, Field(name, name, type, optional=True, group=0))
         if len(fields) == 1:
             return next(iter(fields))
@@ -170,11 +171,12 @@ class _Lowering:
         return name
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name
+def unique(name: str, taken: set[str]) -> str:
+    """The name, with a number if it is taken already; from now on it is."""
+    numbered = (f"{name}_{number}" for number in count(2))
+    found = next(each for each in chain([name], numbered) if each not in taken)
+    taken.add(found)
+    return found
 
 
 def _option_name(type: Type, number: int) -> str:

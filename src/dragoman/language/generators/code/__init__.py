@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.core.errors import ConfigurationError
 from dragoman.language.generators.code.channels import channels_module
 from dragoman.language.generators.code.controllers import (
     controller_module,
@@ -18,6 +19,9 @@ from dragoman.language.generators.code.controllers import (
 from dragoman.language.generators.code.program import program_module
 from dragoman.language.generators.code.records import records_module
 from dragoman.language.model import Model
+
+_GENERATED = "Generated from"
+"""Stands in the first line of each file that is written anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +43,7 @@ class Stale:
 def package(model: Model, source: str) -> list[File]:
     """The files of the package. ``source`` is the name of the model's file, for their headers."""
     files = [
-        File(
-            "__init__.py", f'"""Generated from {source}; endpoints are in modules of their own."""\n', False
-        ),
+        File("__init__.py", f'"""{_GENERATED} {source}; endpoints are in modules of their own."""\n', False),
         File("records.py", records_module(model, source), False),
         File("channels.py", channels_module(model, source), False),
     ]
@@ -57,16 +59,37 @@ def package(model: Model, source: str) -> list[File]:
 
 
 def write(files: list[File], folder: Path) -> list[str]:
-    """Write what is new or changed; the paths that were written."""
-    written = []
-    for file in files:
+    """Write what is new or changed; the paths that were written.
+
+    Raises ``ConfigurationError``, before anything is written, if that would replace somebody's own file.
+    """
+    changed = [file for file in files if _changed(file, folder / file.path)]
+    for file in changed:
         target = folder / file.path
-        if target.exists() and (file.once or target.read_text(encoding="utf-8") == file.text):
-            continue
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.text, encoding="utf-8")
-        written.append(file.path)
-    return written
+    return [file.path for file in changed]
+
+
+def _changed(file: File, target: Path) -> bool:
+    if not target.exists():
+        return True
+    text = _read(target)
+    if file.once or text == file.text:
+        return False
+    if text and _GENERATED not in text.split("\n", 1)[0]:
+        raise ConfigurationError(
+            "There is a file of this name that was not generated.",
+            code="language.foreign-file",
+            next="Name another folder, or move the file away. Nothing was written.",
+            file=target,
+        )
+    return True
+
+
+def _read(target: Path) -> str:
+    # What is not UTF-8 is not ours, and only looked at.
+    return target.read_text(encoding="utf-8", errors="replace")
 
 
 def stale(files: list[File], folder: Path) -> list[Stale]:
@@ -78,7 +101,7 @@ def stale(files: list[File], folder: Path) -> list[Stale]:
             # What is the user's may be gone; an endpoint that should handle messages may not.
             found += [Stale(file.path, "It is missing.")] if not file.once or file.handlers else []
             continue
-        text = target.read_text(encoding="utf-8")
+        text = _read(target)
         if not file.once and text != file.text:
             found.append(Stale(file.path, "It was generated from another version of the model."))
         missing = [name for name in file.handlers if f"def {name}(" not in text]

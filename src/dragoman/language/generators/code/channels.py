@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from dragoman.language.generators.code.records import python_name
 from dragoman.language.generators.code.text import docstring
-from dragoman.language.generators.definitions import identifier
+from dragoman.language.generators.definitions import identifier, unique
 from dragoman.language.model import Model
 from dragoman.language.path import channel_name, path_names
 from dragoman.language.syntax import Message
@@ -35,11 +36,12 @@ def channels_module(model: Model, source: str) -> str:
 def _function(message: Message) -> list[str]:
     """The channel for given parameters."""
     types = {each.name.text: each.basic for each in message.path.parameters}
-    names = path_names(message.path)
-    parameters = ", ".join(f"{identifier(name)}: {_TYPES.get(types.get(name, ''), 'str')}" for name in names)
-    filled = channel_name(message.path, {name: "{" + identifier(name) + "}" for name in names})
+    taken = set[str]()
+    names = {name: python_name(unique(identifier(name), taken)) for name in path_names(message.path)}
+    parameters = (f"{names[name]}: {_TYPES.get(types.get(name, ''), 'str')}" for name in names)
+    filled = channel_name(message.path, {name: f"{{{names[name]}}}" for name in names})
     return [
-        f"def {constant(message.name.text).lower()}_channel({parameters}) -> str:",
+        f"def {constant(message.name.text).lower()}_channel({', '.join(parameters)}) -> str:",
         f'    """The channel of {message.name.text} for these parameters."""',
         f'    return f"{filled}"',
     ]

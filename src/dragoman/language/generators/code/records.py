@@ -120,7 +120,11 @@ def class_name(name: str) -> str:
 
 
 def python_name(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) else name.lstrip("_") or "value"
+    """An identifier of the schema languages as that of a field or a parameter."""
+    bare = name.lstrip("_")
+    if keyword.iskeyword(bare):
+        return f"{bare}_"
+    return bare if bare.isidentifier() else f"value_{bare}"
 
 
 def annotation(known: dict[str, Definition], type: Type) -> str:
