@@ -45,6 +45,7 @@ class ScriptedReceiver:
         self.released: list[tuple[Message, float]] = []
         self.revoked: set[int | None] = set()
         self.acknowledge_errors: list[Exception] = []
+        self.extend_errors: list[Exception] = []
         self.limits: list[int] = []
         self.extended = 0
         self.closed = False
@@ -83,6 +84,8 @@ class ScriptedReceiver:
 
     async def extend(self) -> None:
         self.extended += 1
+        if self.extend_errors:
+            raise self.extend_errors.pop(0)
 
     async def close(self) -> None:
         self.closed = True

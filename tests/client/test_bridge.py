@@ -17,9 +17,11 @@ from dragoman.cli.channel.bridging import Address, address
 from dragoman.client.bridge import Bridge, End
 from dragoman.core.broker import Acknowledgement, Broker, Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import ChannelNotFound, ConfigurationError
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
 from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message
+from tests.client.conftest import payloads
+from tests.client.scripted import ScriptedBroker, numbered
 
 PATIENCE = 60.0
 COUNT, KEYS = 600, 7
@@ -130,6 +132,26 @@ async def test_a_bridge_may_end_when_nothing_comes(tmp_path: Path) -> None:
         assert await Bridge(End(one, "orders"), End(two, "orders"), group="bridge").run(idle=0.1) == 0
         with pytest.raises(ChannelNotFound):
             await Bridge(End(one, "nothing"), End(two, "orders"), group="bridge").run(idle=0.1)
+
+
+async def test_a_bridge_whose_ends_are_both_away_leaves_nothing_out() -> None:
+    source, target = ScriptedBroker(), ScriptedBroker()
+    await source.connect()
+    await target.connect()
+    await source.create(Channel("work", 1))
+    target.refuse_publish = {"copies"}
+    told = [0]
+    async with bridging(End(source, "work"), End(target, "copies"), told):
+        await until(lambda: bool(source.receivers))
+        source.receiver.extend_errors = [BrokerUnavailable("Away, too.")]
+        source.receiver.deliver(*numbered(3))
+        source.receiver.deliver(*numbered(2, start=3))
+        await until(lambda: not source.receiver.extend_errors)
+        target.refuse_publish.clear()
+        await until(lambda: told[-1] == 5)
+    assert [message.payload for message in payloads(target, "copies")] == [b"0", b"1", b"2", b"3", b"4"]
+    await source.close()
+    await target.close()
 
 
 @pytest.mark.parametrize("target", ["embedded", "redis", "kafka"])

@@ -109,7 +109,9 @@ class Bridge:
                 failures += 1
                 self._report(error, failures)
                 await asyncio.sleep(_rest(failures))
-                await receiver.extend()
+                # If the source is away as well, that is no reason to leave out what it gave us before.
+                with contextlib.suppress(BrokerUnavailable):
+                    await receiver.extend()
 
     def _done(self, messages: Sequence[Message]) -> Sequence[Message]:
         """What to acknowledge: with cumulative acknowledgement the last of each partition."""
