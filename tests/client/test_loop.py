@@ -9,7 +9,19 @@ from typing import Annotated, Any
 
 import pytest
 
-from dragoman import Client, ClientOptions, EndpointOptions, Key, Message, Payload, RetryOptions, endpoint
+from dragoman import (
+    Client,
+    ClientOptions,
+    Delivery,
+    EndpointOptions,
+    Handler,
+    Key,
+    Message,
+    Outcome,
+    Payload,
+    RetryOptions,
+    endpoint,
+)
 from dragoman.client import consumer as loop
 from dragoman.client.flight import Flight
 from dragoman.core.broker import Acknowledgement
@@ -385,6 +397,48 @@ async def test_a_cancellation_inside_a_handler_is_a_failure_like_others(broker: 
         await until(lambda: 1 in broker.receiver.offsets)
         assert it.metrics.of("work").dead == 1
     assert calls == [0, 0, 1]
+
+
+async def test_a_cancellation_inside_a_middleware_is_a_failure_like_others(broker: ScriptedBroker) -> None:
+    async def faulty(delivery: Delivery, next: Handler) -> Outcome:
+        if delivery.value == b"0":
+            raise asyncio.CancelledError
+        return await next(delivery)
+
+    @endpoint("work", options=TWO_ATTEMPTS, middleware=[faulty])
+    async def work(payload: Annotated[bytes, Payload]) -> None: ...
+
+    async with client(broker, work) as it:
+        broker.receiver.deliver(*numbered(2, key="k"))
+        await until(lambda: 1 in broker.receiver.offsets)
+        assert it.metrics.of("work").dead == 1
+
+
+@pytest.mark.parametrize("batches", [False, True])
+async def test_a_cancellation_inside_a_strategy_keeps_the_message_and_harms_no_other(
+    broker: ScriptedBroker, batches: bool
+) -> None:
+    async def strategy(delivery: Delivery, error: Exception) -> Outcome:
+        raise asyncio.CancelledError
+
+    options = EndpointOptions(retry=RetryOptions(attempts=1), on_failure=strategy, batch_wait=0.0)
+
+    @endpoint("work", options=options)
+    async def one(payload: Annotated[bytes, Payload]) -> None:
+        if payload == b"0":
+            raise ValueError
+
+    @endpoint("work", options=options)
+    async def many(payloads: Annotated[list[bytes], Payload]) -> None:
+        if b"0" in payloads:
+            raise ValueError
+
+    async with client(broker, many if batches else one):
+        broker.receiver.deliver(*numbered(1, key="k"))
+        await until(lambda: broker.receiver.released)
+        assert broker.receiver.offsets == []
+        broker.receiver.deliver(*numbered(1, key="k", start=1))
+        await until(lambda: broker.receiver.offsets == [1])
 
 
 async def test_a_letter_that_cannot_be_sent_keeps_the_message_unacknowledged(broker: ScriptedBroker) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from dragoman.client.cancellation import as_failure
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Handler, Middleware, Outcome
@@ -61,17 +62,17 @@ def guarded(middleware: Middleware) -> Middleware:
     name = getattr(middleware, "__qualname__", type(middleware).__qualname__)
 
     async def handle(delivery: Delivery, next: Handler) -> Outcome:
-        async def inside(delivery: Delivery) -> Outcome:
+        async def inside(given: Delivery) -> Outcome:
             try:
-                return await next(delivery)
+                return await next(given)
             except Exception as error:
                 delivery.failure = error
                 raise
 
         try:
             outcome = await middleware(delivery, inside)
-        except asyncio.CancelledError:
-            raise
+        except asyncio.CancelledError as error:
+            raise as_failure(error) from error
         except Exception as error:
             if error is delivery.failure:
                 raise

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from time import perf_counter
 
+from dragoman.client.cancellation import as_failure
 from dragoman.client.lane import Intake, Lane, Place
 from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
@@ -68,6 +69,8 @@ class Flight:
                     started = perf_counter()
                     outcome = await handle(message)
                     observe(perf_counter() - started)
+                except asyncio.CancelledError as error:
+                    outcome = kept(message, as_failure(error))
                 except Exception as error:
                     outcome = kept(message, error)
                 if outcome.acknowledge:
@@ -98,6 +101,9 @@ class Flight:
                 outcomes: Sequence[Outcome]
                 try:
                     outcomes = await batch.handle(messages)
+                except asyncio.CancelledError as error:
+                    failure = as_failure(error)
+                    outcomes = [kept(message, failure) for message in messages]
                 except Exception as error:
                     outcomes = [kept(message, error) for message in messages]
                 place.intake.latency.observe(perf_counter() - started)

@@ -11,6 +11,7 @@ from typing import Any
 
 from dragoman.client import markers
 from dragoman.client.batch import Batch
+from dragoman.client.cancellation import as_failure
 from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.outcome import DONE, Handler, Outcome
@@ -18,7 +19,6 @@ from dragoman.client.parameters import Kind, Parameter
 from dragoman.client.reply import Answers, check_undeclared
 from dragoman.client.threads import in_thread_of
 from dragoman.client.transactional.receiving import TRANSACTION
-from dragoman.core.errors import ClientError
 from dragoman.core.message import Message
 
 Call = Callable[[Delivery], Any]
@@ -37,7 +37,7 @@ def invocation(
         try:
             result = await call(delivery)
         except asyncio.CancelledError as error:
-            raise _own(error) from error
+            raise as_failure(error) from error
         if result is not None:
             check_undeclared(delivery, result)
         return DONE
@@ -47,7 +47,7 @@ def invocation(
         try:
             result = await call(delivery)
         except asyncio.CancelledError as error:
-            raise _own(error) from error
+            raise as_failure(error) from error
         if result is not None or not silent:
             await answers.reply(delivery, result)
         return DONE
@@ -66,7 +66,7 @@ def _streaming(call: Call, answers: Answers) -> Handler:
         try:
             await answers.stream(delivery, call(delivery))
         except asyncio.CancelledError as error:
-            raise _own(error) from error
+            raise as_failure(error) from error
         return DONE
 
     return invoke
@@ -87,18 +87,6 @@ def _declaring(handler: Handler, answers: Answers) -> Handler:
             return DONE
 
     return invoke
-
-
-def _own(error: asyncio.CancelledError) -> BaseException:
-    """Something inside the handler was cancelled, not the handler itself: that is a failure like others."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        return error
-    return ClientError(
-        "The handler ended by a cancellation of its own.",
-        code="client.handler-cancelled",
-        next="Catch CancelledError where the handler awaits a task that may be cancelled.",
-    )
 
 
 def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> Call:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any, NamedTuple
 
+from dragoman.client.cancellation import as_failure
 from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
@@ -53,7 +55,10 @@ class Once(NamedTuple):
     def handler(self) -> Handler:
         async def invoke(delivery: Delivery) -> Outcome:
             identity = identity_of(delivery, self.place, self.by_position)
-            answer = await in_thread_of(self.executor, partial(self._answer, delivery, identity))
+            try:
+                answer = await in_thread_of(self.executor, partial(self._answer, delivery, identity))
+            except asyncio.CancelledError as error:
+                raise as_failure(error) from error
             self.counters.repeated += answer.repeated
             if answer.frame is not None and self.answers is not None:
                 # Sent after the commit; a crash in between sends it with the next delivery.
