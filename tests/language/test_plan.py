@@ -110,6 +110,19 @@ async def test_what_differs_and_is_not_changed_is_drift(broker: MemoryBroker, re
     assert "the latest is 2" in drift[1].detail
 
 
+async def test_messages_that_are_to_be_kept_for_ever_are_kept_or_told(
+    broker: MemoryBroker, registry: Registry
+) -> None:
+    model = Model(parse_strictly(SHOP.replace("FIELDS", "").replace("60000", "-1")))
+    await broker.create(Channel("shop.id.orders", partitions=3, retention=60.0))
+    [drift] = (await plan(model, registry, broker)).drift
+    assert drift.detail == "keeps messages for 60 seconds, the model says for ever."
+    await broker.delete("shop.id.orders")
+    await apply(await plan(model, registry, broker), registry, broker)
+    assert (await broker.describe("shop.id.orders")).retention is None
+    assert (await plan(model, registry, broker)).changes == ()
+
+
 async def test_a_channel_with_too_few_partitions_grows(broker: MemoryBroker, registry: Registry) -> None:
     await broker.create(Channel("shop.id.orders", partitions=1, retention=60.0))
     done = await apply(await plan(shop(), registry, broker), registry, broker)
@@ -178,6 +191,16 @@ def test_a_broker_has_the_channels_that_the_model_exposes_there() -> None:
     assert at("nats") == {"Quotes"}
     assert at("kafka") == {*model.channels} - {"Quotes"}
     assert at("embedded") == {*model.channels}
+    redis = Model(parse_strictly(BOTH))
+    assert [is_at(redis, channel, "rediss") for channel in redis.channels.values()] == [True, False]
+
+
+BOTH = """API description Both
+channel A on path "a" produces message M delivering payload D<int>
+channel B on path "b" produces message N delivering payload D<int>
+message broker Redis exposes A at location "rediss://r" via protocol Redis
+message broker Kafka exposes B at location "kafka://k" via protocol Kafka
+"""
 
 
 def compacted(policy: str | list[str], topic: str = "kept", partitions: int = 1) -> Model:

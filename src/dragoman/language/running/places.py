@@ -11,6 +11,8 @@ from dragoman.language.model import Interaction, Model
 
 SCHEMES = {"amqp": "rabbitmq", "kafka": "kafka", "mqtt": "mqtt", "nats": "nats", "redis": "redis"}
 """The brokers of ours that speak a protocol."""
+_ALIKE = {"rediss": "redis"}
+"""Schemes of one broker."""
 _SECURE = {
     "amqps": "tls=true",
     "mqtts": "tls=true",
@@ -39,6 +41,7 @@ def scheme_of_exposure(exposure: s.Exposure) -> str | None:
 
 def is_at(model: Model, channel: s.Channel, scheme: str) -> bool:
     """Whether a channel is one for such a broker: not if the model has one, and has the channel elsewhere."""
+    scheme = _ALIKE.get(scheme, scheme)
     exposed = [scheme_of_exposure(exposure) for _, exposure in model.exposures[channel.name.text]]
     here = any(scheme_of_exposure(exposure) == scheme for _, exposure in model.servers.values())
     return not exposed or not here or scheme in exposed

@@ -88,14 +88,14 @@ async def _channel(each: Wanted, broker: Broker) -> list[Change]:
         return [Change(Action.CREATE_CHANNEL, name, detail, each, replace(each.channel, settings=settings))]
     changes = []
     settings.pop(REPLICATION, None)
-    if each.fixed and found.partitions < each.channel.partitions:
-        detail = f"from {found.partitions} to {each.channel.partitions} partitions"
-        found = replace(found, partitions=each.channel.partitions)
+    if each.partitions is not None and found.partitions < each.partitions:
+        detail = f"from {found.partitions} to {each.partitions} partitions"
+        found = replace(found, partitions=each.partitions)
         changes.append(Change(Action.GROW_CHANNEL, name, detail, each, found))
-    elif each.fixed and found.partitions > each.channel.partitions:
-        detail = f"{found.partitions} partitions, the model says {each.channel.partitions}"
+    elif each.partitions is not None and found.partitions > each.partitions:
+        detail = f"{found.partitions} partitions, the model says {each.partitions}"
         changes.append(Change(Action.DRIFT, name, detail + "; partitions never shrink.", each))
-    if each.channel.retention is not None and found.retention != each.channel.retention:
+    if each.retention is not None and found.retention != each.channel.retention:
         detail = f"keeps messages {_kept(found.retention)}, the model says {_kept(each.channel.retention)}."
         changes.append(Change(Action.DRIFT, name, detail, each))
     other = {key: value for key, value in settings.items() if not _same(found.settings.get(key), value)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import inf
 from typing import Any
 
 from dragoman.core.channel import Channel
@@ -40,8 +41,10 @@ class Wanted:
     channel: Channel
     contract: str
     schema: Schema
-    fixed: bool
-    """Whether the model itself says how many partitions there are."""
+    partitions: int | None
+    """What the model itself says, if it does."""
+    retention: float | None
+    """The same, in seconds; for ever is infinite."""
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -69,10 +72,11 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
                 yield Wanted(
                     channel,
                     message,
-                    Channel(name, partitions or _DEFAULT_PARTITIONS, retention),
+                    Channel(name, partitions or _DEFAULT_PARTITIONS, None if retention == inf else retention),
                     Naming.CHANNEL.for_value(name, record),
                     text,
-                    partitions is not None,
+                    partitions,
+                    retention,
                     tuple(each.endpoint.name.text for each in mine if not each.receives),
                     tuple(each.endpoint.name.text for each in mine if each.receives),
                     settings,
@@ -118,10 +122,15 @@ def _settings(message: s.Message) -> tuple[int | None, float | None, dict[str, s
                 settings[REPLICATION] = str(replicas)
             return (
                 partitions if isinstance(partitions, int) and partitions > 0 else None,
-                kept / 1000 if isinstance(kept, int | float) and kept > 0 else None,
+                _seconds(kept) if isinstance(kept, int | float) else None,
                 settings,
             )
     return None, None, {}
+
+
+def _seconds(retention: float) -> float:
+    """Kafka's milliseconds, of which a negative number is for ever."""
+    return retention / 1000 if retention > 0 else inf
 
 
 def _text(value: Any) -> str:
