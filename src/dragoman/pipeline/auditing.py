@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,12 +17,16 @@ from dragoman.pipeline.batch import WAIT_SECONDS, planned_ranges
 from dragoman.pipeline.options import RegistryAccess, SourceOptions
 from dragoman.pipeline.plan import ReadPlan, make_plan
 from dragoman.pipeline.profile import Profile
-from dragoman.pipeline.ranges import grouped
+from dragoman.pipeline.ranges import grouped, split
 from dragoman.pipeline.reading import Range, RangeReader
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.waiting import patiently
 
 _RESULT = "result binary"
+MESSAGES_OF_A_TASK = 100_000
+"""A partition with more is audited by several tasks."""
+MOST_RESULTS = 64
+"""So many workers' counts and profiles, at most, are with the driver at once."""
 
 
 @dataclass(slots=True)
@@ -47,11 +52,13 @@ def audit_channel(spark: Any, options: SourceOptions, contract: str, candidate: 
     """
     column_format(candidate.type).struct_type(candidate, options.mapping)
     plan = make_plan(replace(options, mode="raw"), WAIT_SECONDS)
-    tasks = grouped(patiently(lambda: planned_ranges(plan), WAIT_SECONDS))
+    ranges = patiently(lambda: planned_ranges(plan), WAIT_SECONDS)
+    total = sum(each.end - each.start for each in ranges)
+    tasks = grouped(split(ranges, min(MOST_RESULTS, total // MESSAGES_OF_A_TASK)))
     report = AuditReport(contract, options.channel)
     if tasks:
-        numbers = spark.range(0, len(tasks), 1, len(tasks))
-        for row in numbers.mapInArrow(_worker(tasks, plan, candidate), _RESULT).toLocalIterator():
+        numbers = spark.range(0, len(tasks), 1, min(len(tasks), MOST_RESULTS))
+        for row in numbers.mapInArrow(_worker(tasks, plan, candidate), _RESULT).collect():
             audit, profile = pickle.loads(row.result)  # noqa: S301 -- made by our own workers
             report.audit.merge(audit)
             report.profile.merge(profile)
@@ -69,7 +76,7 @@ def _worker(
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             for each in tasks[number]:
                 for columns in reader.columns(each):
-                    decoded = decoder.decode(columns.frames)
+                    decoded = patiently(partial(decoder.decode, columns.frames), WAIT_SECONDS)
                     audit.add(decoded, each.partition, columns.offsets.to_numpy())
                     profile.add(decoded.values)
         yield pa.record_batch([pa.array([pickle.dumps((audit, profile))], pa.binary())], ["result"])

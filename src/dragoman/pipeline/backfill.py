@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from dragoman.core.broker import Broker
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import Conflict
 from dragoman.core.loading import BROKERS, load, scheme_of
-from dragoman.core.registry import VersionNumber
 from dragoman.pipeline.events import Progress, read_events
 from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
+from dragoman.pipeline.options import RegistryAccess, located
 from dragoman.pipeline.running import Flow, Pipeline
+from dragoman.pipeline.schemas import schemas, version_number
 from dragoman.pipeline.state import State
 from dragoman.registry import connect
 from dragoman.schema.naming import Naming
@@ -66,7 +66,7 @@ class Backfill:
     def to_channel(self, target: str, state: Path) -> Progress:
         """Into another channel, at least once with stable ids; what cannot be read is kept as files."""
         install(self.spark)
-        asyncio.run(self._prepare(target))
+        schemas(RegistryAccess(located(self.registry))).call(self._prepare(target))
         folder = state.absolute() / f"{self.name}-{self.channel}-{target}"
         options = {
             "broker": self.broker,
@@ -79,16 +79,14 @@ class Backfill:
             options["endingOffsets"] = self.end
         with spark_faults():
             frame = self.spark.readStream.format("dragoman").options(**options).load()
-        columns = [name for name in frame.columns if name not in ("_meta", "_error", "_frame")]
+        columns = [f"`{name}`" for name in frame.columns if name not in ("_meta", "_error", "_frame")]
         counts = [0, 0]
 
         def publish(batch: Any, number: int) -> None:
             batch.persist()
             rejected = batch.where("_error IS NOT NULL").select("_meta", "_error", "_frame")
             rejected.write.mode("overwrite").parquet(str(folder / "quarantine" / f"batch={number}"))
-            good = (
-                batch.where("_error IS NULL").select("_meta.key", *columns).withColumnRenamed("key", "_key")
-            )
+            good = batch.where("_error IS NULL").selectExpr("_meta.key AS _key", *columns)
             self._publish(good, target, number)
             counts[0] += good.count()
             counts[1] += rejected.count()
@@ -111,8 +109,8 @@ class Backfill:
         broker: Broker = load(BROKERS, scheme_of(self.broker))(self.broker)
         await broker.connect()
         try:
-            number: VersionNumber = int(self.version) if self.version.isdecimal() else "latest"
-            found = await registry.version(Naming.CHANNEL.for_value(self.channel, ""), number)
+            contract = Naming.CHANNEL.for_value(self.channel, "")
+            found = await registry.version(contract, version_number(self.version))
             await registry.register(Naming.CHANNEL.for_value(target, ""), found.schema)
             await broker.create(replace(await broker.describe(self.channel), name=target))
         finally:

@@ -55,7 +55,7 @@ def planned_ranges(plan: ReadPlan) -> list[Range]:
     """What a plan reads if it starts now."""
     options = plan.options
     log = open_log(options.broker)
-    kept = kept_offsets(log, [channel for channel, _ in plan.contracts], options)
+    kept = kept_offsets(log, list(plan.channels), options)
     start = bound_offsets(log, kept, options.starting_offsets, "earliest")
     end = bound_offsets(log, kept, options.ending_offsets or "latest", "latest")
     for channel, inner in kept.items():

@@ -35,6 +35,8 @@ def _documents(broker: str, channel: str, sample: int) -> Iterator[Any]:
                     if left > 0:
                         left -= 1
                         yield _parsed(frame, channel, partition, offset)
+                if found.next_offset <= start:
+                    break
                 start = found.next_offset
     finally:
         log.close()

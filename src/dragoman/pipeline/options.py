@@ -68,7 +68,7 @@ class SourceOptions:
         return arrow.Mapping(**chosen)
 
 
-_REGISTRY = {
+REGISTRY = {
     "registry": "url",
     "registryUsername": "username",
     "registryPassword": "password",
@@ -82,7 +82,7 @@ _FLAGS = ("include_meta", "fail_on_data_loss")
 def allowed() -> list[str]:
     """The names of all options, as they are written."""
     own = [_camel(each.name) for each in fields(SourceOptions) if each.name != "registry"]
-    return sorted([*own, *_REGISTRY])
+    return sorted([*own, *REGISTRY])
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -107,13 +107,13 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         )
     registry = take_registry(values)
     values["broker"] = located(values.get("broker") or default_broker())
-    parsed = {_snake(name): _value(_snake(name), value) for name, value in values.items()}
+    parsed = {snake(name): _value(snake(name), value) for name, value in values.items()}
     return SourceOptions(registry=registry, **parsed)
 
 
 def take_registry(values: dict[str, str]) -> RegistryAccess:
     """Take the registry's options out of the others; names count in any case."""
-    names = {name.lower(): field for name, field in _REGISTRY.items()}
+    names = {name.lower(): field for name, field in REGISTRY.items()}
     found = {names[name.lower()]: values.pop(name) for name in list(values) if name.lower() in names}
     found["url"] = located(found.get("url") or default_registry())
     return RegistryAccess(**found)
@@ -121,7 +121,7 @@ def take_registry(values: dict[str, str]) -> RegistryAccess:
 
 def registry_options(access: RegistryAccess) -> dict[str, str]:
     """The options that ``take_registry`` reads it from; what is not set is left out."""
-    return {name: value for name, field in _REGISTRY.items() if (value := getattr(access, field))}
+    return {name: value for name, field in REGISTRY.items() if (value := getattr(access, field))}
 
 
 def located(url: str) -> str:
@@ -190,7 +190,8 @@ def _partitions(value: str) -> tuple[int, ...]:
     chosen: set[int] = set()
     for part in value.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        whole = first.isdecimal() and (last.isdecimal() if dash else True)
+        if not whole or int(last or first) < int(first):
             raise _refusal("partitions", value, "numbers and ranges, such as 0,2-4")
         chosen.update(range(int(first), int(last or first) + 1))
     return tuple(sorted(chosen))
@@ -201,5 +202,5 @@ def _camel(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
     return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in name)

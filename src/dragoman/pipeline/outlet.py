@@ -16,22 +16,26 @@ SEND_AT_ONCE = 1_000
 class Attempt(NamedTuple):
     """A try at one task of one batch. All tries of a task have the same name and number."""
 
+    origin: str
+    """The query and the application that the task belongs to."""
     prefix: str
     """What the ids of its messages begin with."""
     name: str
     number: int
 
 
-def this_attempt(application: str) -> Attempt:
-    """On a worker: which task this is."""
+def this_attempt(application: str, channel: str) -> Attempt:
+    """On a worker: which task this is. A query without an application goes by its own id.
+
+    A query whose checkpoint was removed counts its batches anew, and has a new id. One batch of a query may
+    be written to several channels.
+    """
     context = TaskContext.get()
-    if context is None:
-        return Attempt(f"{application}/0/0", f"{application}/0", 0)
-    task = context.partitionId()
-    batch = context.getLocalProperty("streaming.sql.batchId") or "0"
-    # A query whose checkpoint was removed counts its batches anew, and has a new id.
-    query = context.getLocalProperty("sql.streaming.queryId") or application
-    return Attempt(f"{application}/{batch}/{task}", f"{query}/{task}", int(batch))
+    task = 0 if context is None else context.partitionId()
+    batch = (context and context.getLocalProperty("streaming.sql.batchId")) or "0"
+    query = (context and context.getLocalProperty("sql.streaming.queryId")) or ""
+    origin = "-".join(filter(None, (query, application)))
+    return Attempt(origin, f"{application or query}/{batch}/{task}", f"{origin}/{channel}/{task}", int(batch))
 
 
 class AtLeastOnce:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
@@ -15,6 +15,7 @@ from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.pipeline.arrow import Decoder
 from dragoman.pipeline.arrow.decoder import struct_type
 from dragoman.pipeline.layout import ERROR, FRAME, META, source_schema
+from dragoman.pipeline.offsets import PerPartition
 from dragoman.pipeline.options import SourceOptions
 from dragoman.pipeline.schemas import ReaderVersion, schemas
 from dragoman.pipeline.waiting import patiently
@@ -27,12 +28,16 @@ RESERVED = frozenset({META, ERROR, FRAME})
 class ReadPlan:
     """``reader`` is ``None`` for raw frames, and for messages in their writers' own versions.
 
-    ``contracts`` tells for each channel whose versions its messages were written as.
+    ``channels`` are those that were there; a pattern may find more while a stream runs.
     """
 
     options: SourceOptions
     reader: ReaderVersion | None
-    contracts: tuple[tuple[str, str], ...]
+    channels: tuple[str, ...]
+
+    def contract_of(self, channel: str) -> str:
+        """Whose versions a channel's messages were written as."""
+        return self.options.contract or Naming.CHANNEL.for_value(channel, "")
 
     def schema(self) -> Any:
         options = self.options
@@ -52,11 +57,12 @@ class ReadPlan:
 def make_plan(options: SourceOptions, seconds: float) -> ReadPlan:
     """Look up channels and the contract's version. The version is fixed from here on."""
     channels = patiently(lambda: _existing(open_log(options.broker), options.channel), seconds)
-    contracts = tuple((each, options.contract or Naming.CHANNEL.for_value(each, "")) for each in channels)
-    reader = None
-    if options.mode != "raw" and options.version != "writer":
-        reader = patiently(lambda: _reader(options, contracts), seconds)
-    return ReadPlan(options, reader, contracts)
+    _refuse_others(options, channels)
+    plan = ReadPlan(options, None, tuple(channels))
+    if options.mode == "raw" or options.version == "writer":
+        return plan
+    contracts = sorted({plan.contract_of(channel) for channel in channels})
+    return replace(plan, reader=patiently(lambda: _reader(options, contracts), seconds))
 
 
 def _existing(log: LogReader, given: str) -> list[str]:
@@ -67,9 +73,21 @@ def _existing(log: LogReader, given: str) -> list[str]:
     return names
 
 
-def _reader(options: SourceOptions, contracts: tuple[tuple[str, str], ...]) -> ReaderVersion:
+def _refuse_others(options: SourceOptions, channels: list[str]) -> None:
+    """Offsets of a channel that is not read would bound nothing."""
+    for bound in (options.starting_offsets, options.ending_offsets):
+        named = {name for name, _ in bound.offsets if name} if isinstance(bound, PerPartition) else set()
+        if not named <= set(channels):
+            raise ConfigurationError(
+                f"There are offsets for {', '.join(sorted(named - set(channels)))}, which is not read.",
+                code="configuration.option",
+                next=f"Channels: {', '.join(channels)}.",
+            )
+
+
+def _reader(options: SourceOptions, contracts: list[str]) -> ReaderVersion:
     known = schemas(options.registry)
-    found = [known.reader(name, options.version) for name in sorted({name for _, name in contracts})]
+    found = [known.reader(name, options.version) for name in contracts]
     if len({each.schema for each in found}) > 1:
         raise ConfigurationError(
             f"The channels have different contracts: {', '.join(each.contract for each in found)}.",

@@ -43,7 +43,10 @@ class ColumnProfile:
 
     @property
     def distinct(self) -> str:
-        return f"over {DISTINCT_LIMIT}" if self.values is None else str(len(self.values))
+        """Empty for values that are not counted, such as lists and structs."""
+        if self.values is not None:
+            return str(len(self.values))
+        return "" if self.least is None else f"over {DISTINCT_LIMIT}"
 
     def _widen(self, least: Any, most: Any) -> None:
         if least is not None:
@@ -56,9 +59,19 @@ class ColumnProfile:
         self.values = joined if len(joined) <= DISTINCT_LIMIT else None
 
 
+PROFILED = ("field", "values", "nulls", "least", "most", "distinct")
+
+
 @dataclass(slots=True)
 class Profile:
     columns: dict[str, ColumnProfile] = field(default_factory=dict)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """A row for each field, with what ``PROFILED`` says."""
+        return [
+            (name, found.count, found.nulls, found.least, found.most, found.distinct)
+            for name, found in self.columns.items()
+        ]
 
     def add(self, values: Any) -> None:
         """A struct array of decoded rows; rows that are null as a whole are not counted."""

@@ -9,10 +9,9 @@ and row, by which a receiver can tell the repetition.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -29,16 +28,29 @@ from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.pipeline.arrow import Encoder, SchemaText
-from dragoman.pipeline.options import RegistryAccess
+from dragoman.pipeline.options import REGISTRY, RegistryAccess, snake
 from dragoman.pipeline.outlet import AtLeastOnce, Attempt, Once, this_attempt
 from dragoman.pipeline.proposal import avro_schema_of
 from dragoman.pipeline.refused import refused_rows, refused_schema
 from dragoman.pipeline.schemas import schemas
-from dragoman.pipeline.tables import DataFile, open_table
+from dragoman.pipeline.tables import TABLE_FORMATS, DataFile, open_table
 from dragoman.pipeline.tables.writing import FileWriter, Place, place_in
 from dragoman.pipeline.types import arrow_schema
+from dragoman.schema.naming import Naming
 
 MESSAGE_ID = "message-id"
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "application": (),
+    "autoRegister": ("true", "false"),
+    "channel": (),
+    "contract": (),
+    "key": (),
+    "onInvalid": ("fail", "quarantine"),
+    "quarantine": (),
+    "tableFormat": TABLE_FORMATS,
+    "version": (),
+}
+"""The options of their own that writers have, and what they may be if that is not anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,7 @@ class PublishOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublishPlan:
-    """What a worker needs: made by the driver once everything fits."""
+    """What a worker needs: made by the driver once everything fits. A query needs no ``application``."""
 
     options: PublishOptions
     schema_id: int
@@ -72,6 +84,7 @@ class PublishPlan:
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
+    origin: str
     messages: int
     refused: tuple[DataFile, ...]
 
@@ -85,10 +98,8 @@ def plan_publishing(options: PublishOptions, schema: Any) -> PublishPlan:
         )
     schema_id, text = _contract(options, columns)
     payload = _payload(Encoder(text, schema_id), columns, options.key)
-    application = options.application or f"publish-{uuid.uuid4().hex}"
-    return PublishPlan(
-        options, schema_id, text, tuple(payload.names), _quarantine(options, columns), application
-    )
+    refused = _quarantine(options, columns)
+    return PublishPlan(options, schema_id, text, tuple(payload.names), refused, options.application)
 
 
 def _contract(options: PublishOptions, columns: Any) -> tuple[int, SchemaText]:
@@ -134,7 +145,8 @@ class _Publishing:
 
     def write(self, iterator: Iterator[Any]) -> Sent:
         """On a worker: encode and send. Nothing of a batch is sent while one of its rows is refused."""
-        return asyncio.run(self._send(iterator, this_attempt(self.plan.application)))
+        attempt = this_attempt(self.plan.application, self.plan.options.channel)
+        return asyncio.run(self._send(iterator, attempt))
 
     async def _send(self, iterator: Iterator[Any], attempt: Attempt) -> Sent:
         encoder = Encoder(self.plan.schema, self.plan.schema_id)
@@ -147,23 +159,12 @@ class _Publishing:
             for batch in iterator:
                 encoded = encoder.encode(batch.select(list(self.plan.payload)).to_struct_array())
                 if encoded.rejections:
-                    self._refuse(batch, encoded.errors(), refused)
+                    _refuse(batch, encoded.errors(), refused, attempt.origin)
                 await outlet.take(self._messages(batch, encoded.frames, numbers, attempt.prefix))
             sent = await outlet.finish()
         finally:
             await broker.close()
-        return Sent(sent, refused.finish() if refused is not None else ())
-
-    def _refuse(self, batch: Any, errors: Any, refused: FileWriter | None) -> None:
-        if refused is None:
-            first = next(error for error in errors.to_pylist() if error is not None)
-            raise EncodeError(
-                f"A row does not fit the contract: {first['reason']}",
-                code=first["code"],
-                next="Mend the rows, or set option('onInvalid', 'quarantine').",
-                path=first["path"],
-            )
-        refused.write(refused_rows(batch, errors, self.plan.application))
+        return Sent(attempt.origin, sent, refused.finish() if refused is not None else ())
 
     def _messages(self, batch: Any, frames: Any, numbers: Iterator[int], prefix: str) -> list[Message]:
         channel = self.plan.options.channel
@@ -174,20 +175,25 @@ class _Publishing:
             if frame is not None
         ]
 
-    def _keep_refused(self, messages: Sequence[Any], batch: int, application: str) -> None:
+    def _keep_refused(self, messages: Sequence[Any], batch: int, job: str = "") -> None:
+        """Once for each batch of what the messages come from, or for each job of it."""
         options = self.plan.options
         files = [file for message in messages if message is not None for file in message.refused]
         if not files:
             return
+        application = next(message.origin for message in messages if message is not None) + job
         table = open_table(options.table_format, options.quarantine, _table_name(options))
         if table.last_batch(application) < batch:
             table.append(files, application, batch)
 
 
 class PublishWriter(_Publishing, DataSourceArrowWriter):
+    def __init__(self, plan: PublishPlan) -> None:
+        super().__init__(replace(plan, application=plan.application or f"publish-{uuid.uuid4().hex}"))
+
     def commit(self, messages: list[Any]) -> None:
-        """Once for each job; one that is run again under the same name refuses rows of its own."""
-        self._keep_refused(messages, 0, f"{self.plan.application}-{uuid.uuid4().hex}")
+        """One that is run again under the same name refuses rows of its own."""
+        self._keep_refused(messages, 0, f"-{uuid.uuid4().hex}")
 
     def abort(self, messages: list[Any]) -> None:
         """What was sent is sent."""
@@ -195,10 +201,22 @@ class PublishWriter(_Publishing, DataSourceArrowWriter):
 
 class PublishStreamWriter(_Publishing, DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
-        self._keep_refused(messages, batchId, self.plan.application)
+        self._keep_refused(messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """What was sent is sent; the batch is tried again with the same ids."""
+
+
+def _refuse(batch: Any, errors: Any, refused: FileWriter | None, origin: str) -> None:
+    if refused is None:
+        first = next(error for error in errors.to_pylist() if error is not None)
+        raise EncodeError(
+            f"A row does not fit the contract: {first['reason']}",
+            code=first["code"],
+            next="Mend the rows, or set option('onInvalid', 'quarantine').",
+            path=first["path"],
+        )
+    refused.write(refused_rows(batch, errors, origin))
 
 
 def _keys(batch: Any, column: str) -> list[bytes | None]:
@@ -210,48 +228,31 @@ def _keys(batch: Any, column: str) -> list[bytes | None]:
 
 def parse_publish_options(given: Mapping[str, str], registry: RegistryAccess, broker: str) -> PublishOptions:
     """Raises ``ConfigurationError`` for an unknown name or an impossible value, with what is allowed."""
-    names = {
-        "channel": "channel",
-        "contract": "contract",
-        "version": "version",
-        "key": "key",
-        "autoregister": "auto_register",
-        "oninvalid": "on_invalid",
-        "quarantine": "quarantine",
-        "tableformat": "table_format",
-        "application": "application",
-    }
+    names = {name.lower(): name for name in _CHOICES}
     values: dict[str, Any] = {}
-    given = dict(given)
-    checkpoint = given.pop("checkpointlocation", "")
-    if checkpoint:
-        # A stream that goes on has its checkpoint, so its messages keep their ids.
-        values["application"] = f"stream-{hashlib.sha256(checkpoint.encode()).hexdigest()[:16]}"
-    for name, value in given.items():
-        if name.lower() not in names:
-            shown = "application, autoRegister, broker, channel, contract, key, onInvalid, quarantine"
+    for given_name, value in given.items():
+        name = names.get(given_name.lower())
+        if name is None:
             raise ConfigurationError(
-                f"Publishing has no option {name}.",
+                f"Publishing has no option {given_name}.",
                 code="configuration.option",
-                next=f"Options are: {shown}, registry, tableFormat, version.",
+                next=f"Options are: {', '.join(sorted([*_CHOICES, 'broker', *REGISTRY]))}.",
             )
-        values[names[name.lower()]] = value
+        if _CHOICES[name] and value not in _CHOICES[name]:
+            raise ConfigurationError(
+                f"{name} cannot be {value!r}.",
+                code="configuration.option",
+                next=f"Allowed: {', '.join(_CHOICES[name])}.",
+            )
+        values[snake(name)] = value
     if not values.get("channel"):
         raise ConfigurationError("Publishing needs a channel.", next="Set option('channel', 'name').")
-    _require_choice(values, "auto_register", ("true", "false"))
-    _require_choice(values, "on_invalid", ("fail", "quarantine"))
-    values["auto_register"] = values.get("auto_register") == "true"
-    values.setdefault("contract", f"{values['channel']}-value")
-    if values.get("on_invalid") == "quarantine" and not values.get("quarantine"):
-        raise ConfigurationError("Where to?", next="Set option('quarantine', 'folder') too.")
-    return PublishOptions(broker=broker, registry=registry, **values)
-
-
-def _require_choice(values: dict[str, Any], name: str, choices: tuple[str, ...]) -> None:
-    value = values.get(name)
-    if value is not None and value not in choices:
+    if (values.get("on_invalid") == "quarantine") != bool(values.get("quarantine")):
         raise ConfigurationError(
-            f"{name} cannot be {value!r}.",
+            "Rows that are not sent need a place, and the place needs them.",
             code="configuration.option",
-            next=f"Allowed: {', '.join(choices)}.",
+            next="Set both option('onInvalid', 'quarantine') and option('quarantine', 'folder').",
         )
+    values["auto_register"] = values.get("auto_register") == "true"
+    values.setdefault("contract", Naming.CHANNEL.for_value(values["channel"], ""))
+    return PublishOptions(broker=broker, registry=registry, **values)

@@ -22,6 +22,8 @@ from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.slices import Columns, columns_of, joined, unpacked_headers
 from dragoman.pipeline.waiting import patiently
 
+BATCH_BYTES = 64 << 20
+"""So many bytes are a batch, however few messages they are."""
 _EXPIRED = Rejection(Reason.EXPIRED, "Its time had passed before it was read.")
 
 
@@ -52,7 +54,8 @@ class RangeReader:
         for columns in self._slices(range):
             for at in _steps(len(columns), wanted):
                 waiting.append(columns.slice(at, wanted))
-                if sum(map(len, waiting)) >= wanted // 2:
+                heavy = sum(each.frames.nbytes for each in waiting) >= BATCH_BYTES
+                if heavy or sum(map(len, waiting)) >= wanted // 2:
                     yield joined(waiting)
                     waiting = []
         if waiting:
@@ -129,7 +132,7 @@ class RangeReader:
         return pa.StructArray.from_arrays(cells, fields=list(META_TYPE))
 
     def _writer_versions(self, channel: str, ids: Any) -> Any:
-        contract = dict(self._plan.contracts).get(channel, self._plan.options.contract)
+        contract = self._plan.contract_of(channel)
         known = schemas(self._plan.options.registry)
         found = ids.unique().drop_null().to_pylist()
         versions = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 
 from dragoman.pipeline.auditing import AuditReport
+from dragoman.pipeline.profile import PROFILED
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
@@ -29,7 +31,7 @@ def html_report(report: AuditReport) -> str:
     )
 
 
-def _table(columns: list[str], rows: list[list[object]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape('' if cell is None else str(cell))}</td>" for cell in row) + "</tr>"
@@ -108,8 +110,4 @@ def _failures(report: AuditReport) -> str:
 
 
 def _profile(report: AuditReport) -> str:
-    rows: list[list[object]] = [
-        [name, found.count, found.nulls, found.least, found.most, found.distinct]
-        for name, found in report.profile.columns.items()
-    ]
-    return "<h2>Fields</h2>" + _table(["field", "values", "nulls", "least", "most", "distinct"], rows)
+    return "<h2>Fields</h2>" + _table(PROFILED, report.profile.rows())

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from dragoman.core.contract import ContractVersion
-from dragoman.core.errors import NotFound
+from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.core.registry import Registry, VersionNumber
 from dragoman.core.schema import Schema
 from dragoman.pipeline.arrow import SchemaText
@@ -85,11 +85,10 @@ class Schemas:
 
     def reader(self, contract: str, version: str) -> ReaderVersion:
         """A contract's version, ``latest`` or a number as text. Raises ``NotFound``."""
-        return self.call(self._reader(contract, version))
+        return self.call(self._reader(contract, version_number(version)))
 
-    async def _reader(self, contract: str, version: str) -> ReaderVersion:
+    async def _reader(self, contract: str, number: VersionNumber) -> ReaderVersion:
         registry = await self._open()
-        number: VersionNumber = int(version) if version.isdecimal() else "latest"
         found: ContractVersion = await registry.version(contract, number)
         text = await _with_references(registry, found.schema)
         return ReaderVersion(contract, found.version, text, found.schema.id)
@@ -111,6 +110,13 @@ class Schemas:
             raise NotFound("The registry gave the schema no id.", contract=contract)
         return found.schema.id
 
+    def contracts(self, prefix: str = "") -> list[str]:
+        """The names of all contracts that begin so."""
+        return self.call(self._contracts(prefix))
+
+    async def _contracts(self, prefix: str) -> list[str]:
+        return list(await (await self._open()).contracts(prefix))
+
     def writer_version(self, contract: str, schema_id: int) -> int | None:
         """The version of the contract that has this schema, ``None`` if it is another contract's."""
         known = self._versions.setdefault(contract, {})
@@ -128,6 +134,19 @@ class Schemas:
         except NotFound:
             return {}
         return {each.schema.id: each.version for each in found if each.schema.id is not None}
+
+
+def version_number(text: str) -> VersionNumber:
+    """Raises ``ConfigurationError`` for what is neither ``latest`` nor a number."""
+    if text == "latest":
+        return "latest"
+    if not text.isdecimal():
+        raise ConfigurationError(
+            f"The version cannot be {text!r}.",
+            code="configuration.option",
+            next="Allowed: latest, or a version's number.",
+        )
+    return int(text)
 
 
 async def _with_references(registry: Registry, schema: Schema) -> SchemaText:

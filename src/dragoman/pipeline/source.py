@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource
 from dragoman.core.defaults import default_broker
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.batch import WAIT_SECONDS, ChannelReader
-from dragoman.pipeline.options import parse_options, take_registry
+from dragoman.pipeline.options import located, parse_options, take_registry
 from dragoman.pipeline.plan import ReadPlan, make_plan
 from dragoman.pipeline.stream import ChannelStreamReader
 from dragoman.pipeline.types import spark_schema
@@ -58,7 +58,8 @@ class DragomanSource(DataSource):
             raise ConfigurationError("A channel cannot be overwritten.", next="Use mode('append').")
         given = {name.lower(): str(value) for name, value in dict(self.options).items()}
         registry = take_registry(given)
-        broker = given.pop("broker", default_broker())
+        broker = located(given.pop("broker", "") or default_broker())
+        given.pop("checkpointlocation", "")  # which is Spark's own
         return plan_publishing(parse_publish_options(given, registry, broker), schema)
 
     def _planned(self) -> ReadPlan:

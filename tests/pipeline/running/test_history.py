@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 from tests.pipeline.running.conftest import BAD, GOOD
-from tests.pipeline.source.channels import NOTE, V2, V3, Place, loan
+from tests.pipeline.source.channels import NOTE, V2, V3, Place, loan, payload
 
 from dragoman.core.loading import BROKERS, load
+from dragoman.core.message import Message
 from dragoman.pipeline.arrow import SchemaText
 from dragoman.pipeline.auditing import audit_channel
 from dragoman.pipeline.backfill import Backfill
 from dragoman.pipeline.options import parse_options
 from dragoman.pipeline.report import html_report
 from dragoman.pipeline.views import catalog
+from dragoman.schema.framing import frame
 
 
 def ends(place: Place, channel: str) -> int:
@@ -42,6 +45,15 @@ def test_an_audit_counts_by_version_and_partition(spark: Any, place: Place) -> N
     assert (amounts.least, amounts.most, amounts.nulls) == (0.0, 290.0, 0)
 
 
+def test_an_audit_is_one_job_however_many_partitions_there_are(spark: Any, place: Place) -> None:
+    spark.sparkContext.setJobGroup(str(place.folder), "audit")
+    try:
+        audited(spark, place, V3)
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(str(place.folder))) == 1
+
+
 def test_an_audit_tells_what_would_break_and_where(spark: Any, place: Place) -> None:
     report = audited(spark, place, loan(NOTE, {"name": "country", "type": "string"}))
     assert not report.readable
@@ -64,6 +76,17 @@ def test_history_is_replayed_into_another_channel_in_the_version_asked_for(
     assert work.to_channel("loans.v2", tmp_path / "state").valid == 0
 
 
+def test_a_field_that_is_called_key_is_replayed_as_itself(spark: Any, place: Place, tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "key", "type": "string"}]}
+    (number,) = place.register("keys-value", schema)
+    place.create("keys")
+    place.publish([Message("keys", frame(number, payload(schema, {"key": "inner"})), key=b"outer")])
+    work = Backfill(spark, "keys", broker=place.broker, registry=place.registry)
+    assert work.to_channel("keys.copy", tmp_path / "state").valid == 1
+    (row,) = spark.read.format("dragoman").options(**place.options("keys.copy")).load().collect()
+    assert (row.key, bytes(row["_meta"].key)) == ("inner", b"outer")
+
+
 def test_history_is_replayed_into_a_table_up_to_an_offset(spark: Any, place: Place, tmp_path: Path) -> None:
     end = json.dumps({"loans": {"0": 5, "1": 3}})
     work = Backfill(spark, "loans", end=end, broker=place.broker, registry=place.registry)
@@ -76,6 +99,15 @@ def test_contracts_are_tables_in_sql(spark: Any, place: Place) -> None:
     query = "SELECT count(*) AS n, max(amount) AS most FROM dragoman.`loans` WHERE _error IS NULL"
     (row,) = spark.sql(query).collect()
     assert (row.n, row.most) == (GOOD, (GOOD - 1) * 10)
+
+
+async def test_a_contract_without_columns_is_left_out_also_in_a_notebook(spark: Any, place: Place) -> None:
+    """A notebook's event loop is running, as this test's is."""
+    inner = {"name": "next", "type": ["null", "Chain"], "default": None}
+    schema = {"type": "record", "name": "Chain", "fields": [inner]}
+    await asyncio.to_thread(place.register, "chains-value", schema)
+    await asyncio.to_thread(place.create, "chains")
+    assert catalog(spark, place.broker, place.registry) == ["dragoman.`loans`"]
 
 
 def test_channels_with_dots_and_dashes_are_tables_too(spark: Any, place: Place) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.pipeline.source.channels import V2, Place
 
+from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.faults import translated
 from dragoman.pipeline.source import DragomanSource
 from dragoman.pipeline.tables import open_table
@@ -97,9 +98,54 @@ def test_a_stream_is_published_and_goes_on_where_it_was(spark: Any, empty: Place
         query.awaitTermination()
 
     once()
-    assert len(loans_of(spark, empty, "offers")) == 30
+    first = loans_of(spark, empty, "offers")
+    assert len(first) == 30
+    (query,) = {header.value.decode().split("/")[0] for row in first for header in row["_meta"].headers}
+    assert query in (empty.folder / "published" / "metadata").read_text(), "it goes by the query's own id"
     once()
     assert len(loans_of(spark, empty, "offers")) == 30
+
+
+def test_rows_are_refused_again_by_a_query_that_starts_anew(spark: Any, empty: Place) -> None:
+    folder = str(empty.folder / "refused")
+    checkpoint = empty.folder / "published"
+
+    def once() -> int:
+        source = spark.readStream.format("dragoman").options(**empty.options("loans")).load()
+        rows = source.where("_error IS NULL").selectExpr("IF(id = 3, NULL, id) AS id", "amount", "note")
+        query = (
+            rows.writeStream.format("dragoman")
+            .options(**empty.options("offers", onInvalid="quarantine", quarantine=folder))
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return int(open_table("delta", folder, "offers_refused").count())
+
+    assert once() == 1
+    checkpoint.rename(empty.folder / "elsewhere")
+    assert once() == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"colour": "blue"}, "registryUsername, tableFormat"),
+        ({"tableFormat": "orc"}, "tableFormat cannot be 'orc'. Allowed: delta, iceberg, parquet"),
+        ({"onInvalid": "ignore"}, "onInvalid cannot be 'ignore'. Allowed: fail, quarantine"),
+        ({"quarantine": "folder"}, "Set both"),
+        ({"onInvalid": "quarantine"}, "Set both"),
+        ({"version": "newest"}, "Allowed: latest, or a version's number"),
+    ],
+)
+def test_impossible_options_are_refused_with_what_is_allowed(
+    empty: Place, options: dict[str, str], told: str
+) -> None:
+    schema = StructType([StructField("id", LongType()), StructField("amount", LongType())])
+    with pytest.raises(ConfigurationError) as caught:
+        DragomanSource(empty.options("offers", **options)).writer(schema, overwrite=False)
+    assert told in str(caught.value)
 
 
 def test_an_unknown_option_is_refused_with_those_that_exist(spark: Any, empty: Place) -> None:

@@ -143,6 +143,17 @@ def test_a_task_that_is_tried_again_sends_nothing_twice(place: KafkaPlace) -> No
     assert _settled(place, target, 6) == 6
 
 
+def test_one_application_may_publish_to_several_channels(place: KafkaPlace) -> None:
+    batch = pa.record_batch({"id": pa.array([1]), "amount": pa.array([1]), "note": pa.array(["a"])})
+    for target in (f"{place.channel}-one", f"{place.channel}-two"):
+        place.register(f"{target}-value", V2)
+        place.create(target)
+        options = place.options(target, application=place.channel)
+        writer = DragomanSource(options).writer(COLUMNS, overwrite=False)
+        writer.write(iter([batch]))
+        assert _settled(place, target, 1) == 1
+
+
 def _settled(place: KafkaPlace, channel: str, count: int) -> int:
     """How many messages a channel has, once it has so many: a commit is seen a moment after it was made."""
     deadline = time.monotonic() + 60

@@ -32,6 +32,7 @@ def test_an_unknown_option_is_refused_with_all_that_are_known() -> None:
         ("startingOffsets", '{"loans": {"x": 1}}', "earliest, latest, a time"),
         ("endingOffsets", '{"0": -3}', "earliest, latest, a time"),
         ("partitions", "1-", "numbers and ranges"),
+        ("partitions", "4-2", "numbers and ranges"),
         ("waitSeconds", "nan", "a number of seconds"),
         ("unions", "list", "struct, variant, json"),
     ],

@@ -9,11 +9,12 @@ from tests.pipeline.source.channels import V1, V2, V3, Place, loan, loans, paylo
 
 from dragoman.core.errors import BrokerError, ChannelNotFound, ConfigurationError, DecodeError
 from dragoman.core.message import Message
-from dragoman.pipeline import batch, plan, stream
+from dragoman.pipeline import batch, plan, reading, stream
 from dragoman.pipeline.batch import RangePartition
-from dragoman.pipeline.options import parse_options
+from dragoman.pipeline.options import RegistryAccess, parse_options
 from dragoman.pipeline.ranges import grouped, refuse_lost
-from dragoman.pipeline.reading import Range
+from dragoman.pipeline.reading import Range, RangeReader
+from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.source import DragomanSource
 from dragoman.schema.framing import frame
 
@@ -160,6 +161,27 @@ def test_channels_with_different_contracts_need_to_be_told_which(mixed: Place) -
 
     with pytest.raises(ConfigurationError, match="Set the option contract"):
         rows(mixed, channel="loans, other")
+
+
+def test_offsets_of_a_channel_that_is_not_read_are_refused(mixed: Place) -> None:
+    with pytest.raises(ConfigurationError, match=r"offsets for lones, which is not read.*loans"):
+        rows(mixed, startingOffsets=json.dumps({"lones": {"0": 3}}))
+
+
+def test_a_version_that_is_none_is_refused(mixed: Place) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot be 'newest'.*latest, or a version's number"):
+        schemas(RegistryAccess(mixed.registry)).reader("loans-value", "newest")
+
+
+def test_heavy_messages_make_batches_of_their_own(mixed: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.adapters.embedded.log.SLICE_MESSAGES", 1)
+    reader = RangeReader(plan.make_plan(parse_options(mixed.options()), 30.0), None, 30.0)
+
+    mixed.publish(loans(1, V1, [5]))
+
+    assert [len(each) for each in reader.columns(Range("loans", 0, 0, 6))] == [6]
+    monkeypatch.setattr(reading, "BATCH_BYTES", 1)
+    assert [len(each) for each in reader.columns(Range("loans", 0, 0, 6))] == [5, 1]
 
 
 def test_messages_no_longer_kept_are_not_passed_over_in_silence(mixed: Place) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from dragoman.cli.pipeline.options import (
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.schema.naming import channel_of
+
+if TYPE_CHECKING:
+    from dragoman.pipeline.auditing import AuditReport
 
 
 def audit(
@@ -37,9 +40,10 @@ def audit(
     Example: dragoman pipeline audit --contract loan-broker.request-value --schema new.avsc --html audit.html
     """
     try:
-        text = schema.read_text()
-    except OSError as error:
-        raise ConfigurationError(f"The file cannot be read: {error.strerror}.", file=schema) from error
+        text = schema.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", "") or "it is not text"
+        raise ConfigurationError(f"The file cannot be read: {why}.", file=schema) from error
     spark = spark_session(master)
     from dragoman.pipeline.arrow import SchemaText
     from dragoman.pipeline.auditing import audit_channel
@@ -49,8 +53,18 @@ def audit(
     options = source_options(channel or channel_of(contract), broker, registry)
     with spark_faults():
         report = audit_channel(spark, options, contract, SchemaText(schema_type.upper(), text))
+    _show_audit(report, as_json)
     if html is not None:
-        html.write_text(html_report(report))
+        _save(html_report(report), html)
+    if not report.readable:
+        answer_no(f"{report.audit.failed} of {report.audit.read} messages would not be readable.")
+    if not as_json:
+        say(f"All {report.audit.read} messages would be readable.")
+
+
+def _show_audit(report: AuditReport, as_json: bool) -> None:
+    from dragoman.pipeline.profile import PROFILED
+
     rows = [
         (
             report.versions.get(finding.schema_id),
@@ -64,21 +78,28 @@ def audit(
         if number
     ]
     columns = ("version", "partition", "outcome", "field", "messages", "examples")
-    if as_json:
-        emit_json(
-            {
-                "read": report.audit.read,
-                "failed": report.audit.failed,
-                "findings": [dict(zip(columns, row, strict=True)) for row in rows],
-                "defaults": {str(found): list(names) for found, names in report.defaults.items()},
-            }
-        )
-    else:
-        emit_table(columns, rows, empty="The channel is empty.")
-    if not report.readable:
-        answer_no(f"{report.audit.failed} of {report.audit.read} messages would not be readable.")
     if not as_json:
-        say(f"All {report.audit.read} messages would be readable.")
+        emit_table(columns, rows, empty="The channel is empty.")
+        emit_table(PROFILED, report.profile.rows(), empty="There are no fields to tell of.")
+        return
+    emit_json(
+        {
+            "read": report.audit.read,
+            "failed": report.audit.failed,
+            "findings": [dict(zip(columns, row, strict=True)) for row in rows],
+            "defaults": {str(found): list(names) for found, names in report.defaults.items()},
+            "profile": [dict(zip(PROFILED, row, strict=True)) for row in report.profile.rows()],
+        }
+    )
+
+
+def _save(page: str, file: Path) -> None:
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"The file cannot be written: {error.strerror}.", next="Name another place.", file=file
+        ) from error
 
 
 def backfill(

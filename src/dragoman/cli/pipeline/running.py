@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from dragoman.pipeline.events import Progress
 
 
+_BESIDE_A_FILE = frozenset({"config", "once", "metrics_port", "master", "as_json"})
+
+
 def run(
+    context: typer.Context,
     channel: Annotated[list[str] | None, typer.Option(help="A channel; may be given several times.")] = None,
     to: Annotated[Path | None, typer.Option(help="The folder of the tables.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file instead of the options.")] = None,
@@ -64,8 +68,7 @@ def run(
     from dragoman.pipeline.running import Flow
 
     if config is not None:
-        if channel or to is not None:
-            raise ConfigurationError("--config stands for --channel and --to.", next="Give one or the other.")
+        _refuse_beside_a_file(context)
         settings = read_settings(config)
     elif channel and to is not None:
         flows = tuple(
@@ -84,6 +87,21 @@ def run(
     else:
         raise ConfigurationError("Which channel, and where to?", next="Give --channel and --to, or --config.")
     _run(settings, master, once, metrics_port, as_json)
+
+
+def _refuse_beside_a_file(context: typer.Context) -> None:
+    """What the file says cannot be said on the command line too."""
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in context.params
+        if name not in _BESIDE_A_FILE
+        and (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise ConfigurationError(
+            f"--config stands for {', '.join(given)}.", next="Write it in the file, or give no file."
+        )
 
 
 def _run(settings: Settings, master: str, once: bool, metrics_port: int | None, as_json: bool) -> None:
