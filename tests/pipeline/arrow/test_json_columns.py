@@ -67,6 +67,31 @@ def test_a_bad_document_is_rejected_alone() -> None:
     assert found.values[0].as_py()["id"] == 1
 
 
+def test_what_no_column_can_hold_is_rejected_alone() -> None:
+    """Half of a surrogate pair, a number beyond all doubles, a time before the first year."""
+    huge = b'{"id": 1, "amount": ' + b"9" * 400 + b"}"
+    rows = [
+        rb'{"id": 1, "note": "\ud800"}',
+        huge,
+        b'{"id": 1, "at": "0001-01-01T00:00:00+14:00"}',
+        b'{"id": 7}',
+    ]
+
+    for mapping in (Mapping(), Mapping(unions="variant")):
+        found = decoded([*rows, rb'{"id": 1, "any": "\ud800"}'], mapping)
+        assert found.values[3].as_py()["id"] == 7
+        assert {0, 1, 4} <= found.rejections.keys() and 3 not in found.rejections
+
+
+def test_a_row_that_cannot_be_written_is_rejected_alone() -> None:
+    column = pa.array([{"id": 1, "any": "no JSON"}, {"id": 2, "any": "3"}])
+
+    found = Encoder(text(SCHEMA), 1).encode(column)
+
+    assert list(found.rejections) == [0] and found.rejections[0].code == "message.encode.type"
+    assert json.loads(found.frames[1].as_py()[5:]) == {"id": 2, "any": 3}
+
+
 def test_rows_are_written_as_documents_that_fit_the_schema() -> None:
     values = decoded([json.dumps(ROW).encode(), b'{"id": 2}']).values
 

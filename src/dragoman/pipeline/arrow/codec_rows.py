@@ -18,6 +18,10 @@ from dragoman.pipeline.arrow.shapes import Column, opaque_column
 from dragoman.pipeline.arrow.variant import to_json, to_variant
 from dragoman.schema.framing import HEADER_SIZE, header_of
 
+_UNFIT = (ValueError, TypeError, ArithmeticError, RecursionError)
+"""What Python and Arrow raise for a value that a type cannot hold: half a surrogate pair, a huge number."""
+_DOES_NOT_FIT = Rejection(Reason.RANGE, "A value is beyond what its column can hold.")
+_CANNOT_BE_WRITTEN = Rejection(Reason.ENCODE_TYPE, "A value cannot be written as the contract's type.")
 Shape = Callable[[Any], Any]
 """From a value to what Arrow takes for it, or back. Raises ``Malformed``."""
 
@@ -54,7 +58,10 @@ class CodecColumnDecoder:
             except Malformed as found:
                 rejections[row] = found.rejection
                 values.append(None)
-        return pa.array(values, self._type), rejections
+            except _UNFIT:
+                rejections[row] = _DOES_NOT_FIT
+                values.append(None)
+        return _fitted(values, self._type, rejections), rejections
 
 
 class CodecColumnEncoder:
@@ -80,7 +87,23 @@ class CodecColumnEncoder:
             except Malformed as found:
                 rejections[row] = found.rejection
                 frames.append(None)
+            except _UNFIT:
+                rejections[row] = _CANNOT_BE_WRITTEN
+                frames.append(None)
         return pa.array(frames, pa.binary()), rejections
+
+
+def _fitted(values: list[Any], type: Any, rejections: dict[int, Rejection]) -> Any:
+    """The values as a column. Those that no column can hold are found one by one, and rejected."""
+    try:
+        return pa.array(values, type)
+    except _UNFIT:
+        for row, value in enumerate(values):
+            try:
+                pa.scalar(value, type)
+            except _UNFIT:
+                rejections[row], values[row] = _DOES_NOT_FIT, None
+        return pa.array(values, type)
 
 
 def _rejection(error: DragomanError) -> Rejection:
