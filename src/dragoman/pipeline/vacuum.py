@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,16 +19,28 @@ def orphans(table: Table, states: Iterable[State], older_than: float) -> Iterato
     ``states`` are those of all who write to the table. The order matters while they run: a promise is kept
     before it is forgotten, so that a file found first is seen in the promises or in the table after them.
     """
+    if not table.exists():
+        return
     limit = time.time() - older_than
-    found = [
-        file
-        for subfolder in sorted({table.data_folder, STAGING})
-        for file in sorted(Path(table.folder, subfolder).rglob("*.parquet"))
-        if file.stat().st_mtime < limit
-    ]
+    found = [file for file in sorted(_data_files(Path(table.folder))) if _changed(file) < limit]
     promised = {path for state in states for path in state.promised()}
-    known = promised.union(table.files() if table.exists() else ())
+    known = promised.union(table.files())
     yield from (file for file in found if str(file.relative_to(table.folder)) not in known)
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    """All Parquet files but those that a table keeps about itself."""
+    for each, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith("_") or name == STAGING]
+        yield from (Path(each, name) for name in names if name.endswith(".parquet") and name[0] != "_")
+
+
+def _changed(file: Path) -> float:
+    """When, in seconds; one that was moved into its table meanwhile is not old."""
+    try:
+        return file.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf
 
 
 def vacuum(table: Table, states: Iterable[State], older_than: float, *, dry_run: bool = False) -> list[Path]:

@@ -160,6 +160,21 @@ def test_young_files_are_left_alone(place: Place) -> None:
     assert sink.ids() == list(range(GOOD))
 
 
+def test_what_a_table_library_left_behind_is_swept_up_too(place: Place) -> None:
+    """A killed merge or compaction leaves files beside our own; the log of the table is not touched."""
+    sink = Sink(place, Flow("loans", partition_by=("id",)))
+    sink.run()
+    sink.table.compact()
+    orphan = Path(sink.table.folder, "id=7", "part-00000.parquet")
+    orphan.parent.mkdir(exist_ok=True)
+    orphan.write_bytes(b"left behind")
+    log = Path(sink.table.folder, "_delta_log", "kept.parquet")
+    log.write_bytes(b"")
+    assert vacuum(sink.table, [sink.state], -60) == [orphan]
+    assert log.exists()
+    assert sink.ids() == list(range(GOOD))
+
+
 def test_the_event_log_tells_each_batch(place: Place) -> None:
     sink = Sink(place, LOANS)
     sink.run()

@@ -109,7 +109,7 @@ class DeltaTable:
     def files(self) -> Sequence[str]:
         prefix = f"{self.folder}/"
         current = {uri.removeprefix("file://").removeprefix(prefix) for uri in self._open().file_uris()}
-        return sorted(current | set(self._logged()))
+        return sorted(current | {unquote(path) for path in current} | set(self._logged()))
 
     def _logged(self) -> Iterator[str]:
         """What earlier versions had: they may be read as long as their log is kept."""
