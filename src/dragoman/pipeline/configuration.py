@@ -48,13 +48,13 @@ class Settings:
 def read_settings(path: Path) -> Settings:
     """Raises ``ConfigurationError`` with the place for anything that is not understood."""
     try:
-        stored = tomllib.loads(path.read_text())
+        stored = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"The file cannot be read: {error.strerror}.", file=path) from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigurationError(f"The file is not TOML: {error}.", file=path) from error
     flows = stored.pop("flow", [])
-    if not isinstance(flows, list) or not flows:
+    if not isinstance(flows, list) or not flows or not all(isinstance(each, dict) for each in flows):
         raise ConfigurationError("There is no [[flow]].", file=path, next="Add one for each table.")
     read = tuple(_flow(flow, path, number) for number, flow in enumerate(flows, 1))
     _check(stored, Settings, path, "the file", without={"flows"})

@@ -31,7 +31,7 @@ class KeptTable:
 
     @property
     def quarantine(self) -> Table:
-        return open_table(self.table_format, self.to, f"{self.name}_quarantine")
+        return open_table(self.table_format, self.to, self.flows[0].quarantine_name)
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -24,7 +24,7 @@ from dragoman.pipeline.running import Flow, merge_columns
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.state import Pending, State
 from dragoman.pipeline.tables import Table
-from dragoman.pipeline.tables.writing import FileWriter, place_in
+from dragoman.pipeline.tables.writing import FileWriter, place_in, refuse_moved
 from dragoman.schema.naming import Naming
 
 KEYS = ("channel", "partition", "offset")
@@ -137,6 +137,7 @@ class Retry:
         if "_key" in merge_by:
             passed = passed.append_column("_key", meta.field("key"))
         layout = self.table.prepare(passed.schema, self.flow.partition_by)
+        refuse_moved(self.table, layout, merge_by)
         if merge_by:
             passed = self._newest(passed, merge_by)
             passed = passed.append_column("_deleted", pa.array([False] * passed.num_rows))

@@ -18,7 +18,7 @@ from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from dragoman.pipeline.sink import FORMAT, SinkPlan, TableSink
 from dragoman.pipeline.state import SETTINGS, State
 from dragoman.pipeline.tables import Table, open_table
-from dragoman.pipeline.tables.writing import place_in
+from dragoman.pipeline.tables.writing import place_in, refuse_moved
 from dragoman.pipeline.types import arrow_schema
 
 STATE_FOLDER = "_dragoman"
@@ -53,6 +53,10 @@ class Flow:
     def table_name(self) -> str:
         return self.table or re.sub(r"\W+", "_", self.channel).strip("_").lower()
 
+    @property
+    def quarantine_name(self) -> str:
+        return f"{self.table_name}_quarantine"
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -66,11 +70,11 @@ class Pipeline:
     table_format: str = "delta"
     name: str = "pipeline"
     checkpoint: str = ""
-    _held: ExitStack = field(default_factory=ExitStack, repr=False)
+    _held: list[ExitStack] = field(default_factory=list, repr=False)
     _totals: dict[str, Totals] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        names = [flow.table_name for flow in self.flows]
+        names = [name for flow in self.flows for name in (flow.table_name, flow.quarantine_name)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if not names or twice:
             raise ConfigurationError(
@@ -83,11 +87,11 @@ class Pipeline:
         with ExitStack() as stack:
             for flow in self.flows:
                 stack.enter_context(self.state(flow).held())
-            self._held.push(stack.pop_all())
+            self._held.append(stack.pop_all())
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._held:
+        with self._held.pop():
             for query in self._queries():
                 query.stop()
 
@@ -127,6 +131,11 @@ class Pipeline:
 
     def start(self, flow: Flow, *, once: bool = False) -> Any:
         """Start one flow's query and give it back."""
+        if not self._held:
+            raise ConfigurationError(
+                "Another driver could run this pipeline too.",
+                next="Use it as: with Pipeline(...) as pipeline.",
+            )
         with spark_faults():
             install(self.spark)
             self.spark.dataSource.register(TableSink)
@@ -156,7 +165,7 @@ class Pipeline:
         return open_table(self.table_format, self.to, flow.table_name)
 
     def quarantine(self, flow: Flow) -> Table:
-        return open_table(self.table_format, self.to, f"{flow.table_name}_quarantine")
+        return open_table(self.table_format, self.to, flow.quarantine_name)
 
     def progress(self, flow: Flow, query: Any) -> Progress:
         name = self.application(flow)
@@ -164,26 +173,25 @@ class Pipeline:
         return progress_of(totals, name, query)
 
     def _source(self, flow: Flow) -> Any:
-        taken = sorted({name.lower() for name, _ in flow.options} & {"mode", "includemeta"})
-        if taken:
-            raise ConfigurationError(
-                f"A pipeline chooses {', '.join(taken)} by itself.", next="Leave it out of the options."
-            )
-        options = {
+        rows = flow.max_rows_per_trigger or (MERGED_AT_ONCE if flow.merge_by else "")
+        own = {
             "broker": self.broker,
             "registry": self.registry,
             "channel": flow.channel,
+            "contract": flow.contract,
             "version": flow.version,
             "startingOffsets": flow.starting_offsets,
+            "maxRowsPerTrigger": str(rows),
             "mode": "quarantine",
             "includeMeta": "true",
-            **dict(flow.options),
         }
-        if flow.contract:
-            options["contract"] = flow.contract
-        rows = flow.max_rows_per_trigger or (MERGED_AT_ONCE if flow.merge_by else None)
-        if rows:
-            options["maxRowsPerTrigger"] = str(rows)
+        taken = {name for name, _ in flow.options if name.lower() in {each.lower() for each in own}}
+        if taken:
+            raise ConfigurationError(
+                f"A pipeline sets {', '.join(sorted(taken))} by itself, from what it was told.",
+                next="Leave it out of the options.",
+            )
+        options = {name: value for name, value in own.items() if value} | dict(flow.options)
         frame = self.spark.readStream.format("dragoman").options(**options).load()
         if MESSAGE_KEY in flow.merge_by and MESSAGE_KEY not in frame.columns:
             frame = frame.withColumn("_key", frame["_meta"]["key"])
@@ -199,6 +207,7 @@ class Pipeline:
         merge_by = merge_columns(flow, columns)
         _require(columns, (*merge_by, *flow.partition_by), flow)
         layout = table.prepare(arrow_schema(frame.select(*columns).schema), flow.partition_by)
+        refuse_moved(table, layout, merge_by)
         kept = quarantine.prepare(QUARANTINE_SCHEMA, ())
         self._refuse_lost_checkpoint(flow, table, quarantine)
         return SinkPlan(

@@ -93,23 +93,7 @@ class TableWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[Any], batchId: int) -> None:
         """On the driver: quarantine first, then the table, each once for this batch."""
         state = State(Path(self.plan.state))
-        written = [message for message in messages if message is not None]
-        decision = state.decide(
-            Decision(
-                batchId,
-                sum(message.read for message in written),
-                tuple(file for message in written for file in message.valid),
-                tuple(file for message in written for file in message.quarantined),
-            )
-        )
-        if decision.rows + decision.rejected != decision.read:
-            raise DragomanError(
-                f"{decision.read} messages were read, {decision.rows} are valid and {decision.rejected} "
-                "quarantined: the counts must add up.",
-                code="pipeline.count",
-                next="Nothing was committed. Please report this with the event log.",
-                batch=batchId,
-            )
+        decision = state.decide(_counted(batchId, [message for message in messages if message is not None]))
         self._commit(decision)
         state.record(
             {
@@ -146,6 +130,25 @@ class TableWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Nothing is deleted: a commit may have failed half way. ``vacuum`` removes what is left over."""
+
+
+def _counted(batch: int, written: list[Written]) -> Decision:
+    """What the workers wrote, if no message is missing from it."""
+    decision = Decision(
+        batch,
+        sum(message.read for message in written),
+        tuple(file for message in written for file in message.valid),
+        tuple(file for message in written for file in message.quarantined),
+    )
+    if decision.rows + decision.rejected != decision.read:
+        raise DragomanError(
+            f"{decision.read} messages were read, {decision.rows} are valid and {decision.rejected} "
+            "quarantined: the counts must add up.",
+            code="pipeline.count",
+            next="Nothing was committed. Please report this with the event log.",
+            batch=batch,
+        )
+    return decision
 
 
 def _with_tombstones(batch: Any, error: Any) -> Any:

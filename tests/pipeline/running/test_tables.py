@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,8 @@ def test_the_latest_message_of_each_key_is_kept_and_a_tombstone_removes_it(spark
 def test_a_second_driver_is_refused(spark: Any, place: Place) -> None:
     with pipeline(spark, place), pytest.raises(Conflict, match="Another driver"), pipeline(spark, place):
         pass
+    with pytest.raises(ConfigurationError, match=r"with Pipeline"):
+        pipeline(spark, place).run(once=True)
 
 
 def test_a_lost_checkpoint_is_refused_before_anything_is_skipped(spark: Any, place: Place) -> None:
@@ -178,3 +181,29 @@ def test_a_column_that_the_contract_lacks_is_refused_with_those_it_has(spark: An
 def test_two_flows_to_one_table_are_refused(spark: Any, place: Place) -> None:
     with pytest.raises(ConfigurationError, match="Two flows"):
         Pipeline(spark, [Flow("a", table="t"), Flow("b", table="t")], "x")
+    with pytest.raises(ConfigurationError, match="Two flows write to t_quarantine"):
+        Pipeline(spark, [Flow("a", table="t"), Flow("t.quarantine")], "x")
+
+
+def test_a_table_is_not_merged_by_a_column_of_another_type(spark: Any, place: Place) -> None:
+    flow = Flow("loans", merge_by=("amount",))
+    assert len(ids(run(spark, place, flow), flow)) == GOOD
+    place.register("loans-value", V3)
+    with pytest.raises(Conflict, match="gave amount another type"):
+        run(spark, place, flow)
+
+
+def test_options_that_a_flow_has_of_its_own_are_refused(spark: Any, place: Place) -> None:
+    with pytest.raises(ConfigurationError, match="sets Channel, mode by itself"):
+        run(spark, place, Flow("loans", options=(("mode", "fail"), ("Channel", "other"))))
+
+
+def test_what_the_file_says_cannot_be_said_beside_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "lake.toml"
+    file.write_text('to = "lake"\n[[flow]]\nchannel = "loans"\n')
+    with pytest.raises(SystemExit) as ended:
+        main(["pipeline", "run", "--config", str(file), "--once", "--table-format", "iceberg"])
+    assert ended.value.code == 2
+    assert "--config stands for --table-format." in capfd.readouterr().err

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dragoman.core.errors import ConfigurationError, Unsupported
+from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
 from dragoman.pipeline.tables import TABLE_FORMATS, Table, open_table
 from dragoman.pipeline.tables.table import DataFile, Layout
-from dragoman.pipeline.tables.writing import FileWriter, place_in
+from dragoman.pipeline.tables.writing import FileWriter, place_in, refuse_moved
 
 META = pa.struct([("partition", pa.int64()), ("offset", pa.int64())])
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_meta", META)])
@@ -145,6 +145,26 @@ def test_a_type_that_cannot_be_held_gets_a_column_of_its_own(table: Table) -> No
         table.append(written(table, layout, batch), "app", number)
     found = {row["id"]: (row["name"], row["name_2"]) for row in table.read().to_pylist()}
     assert found == {1: ("a", None), 2: (None, 0.5), 3: (None, 0.5)}
+
+
+def test_a_column_is_never_put_where_the_contract_has_another(table: Table) -> None:
+    existing = pa.schema([("name", pa.int64()), ("name_2", pa.float64()), ("_meta", META)])
+    table.prepare(existing, ())
+    changed = pa.schema([("name", pa.float64()), ("name_2", pa.float64()), ("_meta", META)])
+    layout = table.prepare(changed, ())
+    assert layout.renamed == (("name", "name_3"),)
+
+
+def test_a_table_keeps_to_the_type_by_which_it_finds_its_rows(table: Table) -> None:
+    table.prepare(SCHEMA, ("name",))
+    layout = table.prepare(
+        pa.schema([("id", pa.int64()), ("name", pa.float64()), ("_meta", META)]), ("name",)
+    )
+    with pytest.raises(Conflict, match="gave name another type"):
+        place_in(table, layout, ("name",))
+    with pytest.raises(Conflict, match="gave name another type"):
+        refuse_moved(table, layout, ["name"])
+    refuse_moved(table, layout, ["id"])
 
 
 def test_rows_are_partitioned_by_columns(table: Table) -> None:

@@ -17,18 +17,23 @@ def evolved(existing: Any, wanted: Any) -> Layout:
     fractions, stays as it is, and the new values get a column of their own beside it: ``amount_2``.
     """
     columns = {field.name: field.type for field in existing}
+    own = set(wanted.names)
     renamed: list[tuple[str, str]] = []
     for field in wanted:
-        name, kind = _place(columns, field.name, field.type)
+        name, kind = _place(columns, field.name, field.type, own)
         columns[name] = kind
         if name != field.name:
             renamed.append((field.name, name))
     return Layout(pa.schema([pa.field(name, kind) for name, kind in columns.items()]), tuple(renamed))
 
 
-def _place(columns: dict[str, Any], name: str, kind: Any) -> tuple[str, Any]:
-    """The first column, of this name or numbered, that can take values of the type."""
-    for candidate in chain((name,), (f"{name}_{number}" for number in count(2))):
+def _place(columns: dict[str, Any], name: str, kind: Any, own: set[str]) -> tuple[str, Any]:
+    """The first column, of this name or numbered, that can take values of the type.
+
+    A numbered one that the contract has as a field of its ``own`` is that field's.
+    """
+    numbered = (f"{name}_{number}" for number in count(2))
+    for candidate in chain((name,), (each for each in numbered if each not in own)):
         if candidate not in columns:
             return candidate, kind
         joint = _joint(columns[candidate], kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dragoman.core.errors import Conflict
 from dragoman.pipeline.tables.fitting import fit
 from dragoman.pipeline.tables.table import STAGING, DataFile, Layout, Table
 
@@ -34,7 +35,11 @@ class Place:
 def place_in(
     table: Table, layout: Layout, partition_by: tuple[str, ...] = (), *, merging: bool = False
 ) -> Place:
-    """Where rows for a table are written; those that are to be merged are staged out of sight, whole."""
+    """Where rows for a table are written; those that are to be merged are staged out of sight, whole.
+
+    Raises ``Conflict`` if a column that the table is partitioned by has moved to another name.
+    """
+    refuse_moved(table, layout, partition_by)
     schema = layout.schema.append(pa.field("_deleted", pa.bool_())) if merging else layout.schema
     return Place(
         table.folder,
@@ -44,6 +49,18 @@ def place_in(
         partition_by,
         table.keeps_partition_columns or merging,
     )
+
+
+def refuse_moved(table: Table, layout: Layout, columns: Sequence[str]) -> None:
+    """Raise ``Conflict`` if the table finds its rows by a column whose new values are in another one."""
+    moved = [name for name, _ in layout.renamed if name in columns]
+    if moved:
+        raise Conflict(
+            f"The contract gave {', '.join(moved)} another type, by which the table finds its rows.",
+            code="pipeline.table",
+            next="Go on with the version before, or start another table from the channel's history.",
+            table=table.name,
+        )
 
 
 class FileWriter:
