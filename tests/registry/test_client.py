@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.registry.schemas import ORDER, ORDER_WITH_NOTE
 
-from dragoman.core.errors import NotFound, RegistryError, RegistryUnavailable
+from dragoman.core.errors import ConfigurationError, NotFound, RegistryError, RegistryUnavailable
 from dragoman.core.schema import Schema
 from dragoman.registry import RegistryClient
 from dragoman.registry.access import Grant
@@ -102,17 +102,18 @@ async def test_after_a_deletion_the_client_forgets_the_contract(server: Server) 
     await client.close()
 
 
-async def test_a_server_that_is_no_registry_is_told_apart() -> None:
+@pytest.mark.parametrize("body", [b"<html", b"[123]", b"{  } "])
+async def test_a_server_that_is_no_registry_is_told_apart(body: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n<html")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\n" + body)
         await writer.drain()
         writer.close()
 
     listening = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     client = RegistryClient(f"http://127.0.0.1:{port}")
-    with pytest.raises(RegistryError, match="not as a registry"):
+    with pytest.raises(RegistryError, match="lead to a Dragoman registry"):
         await client.schema(1)
     await client.close()
     listening.close()
@@ -153,3 +154,12 @@ async def test_a_registry_that_is_silent_is_told_so() -> None:
     await client.close()
     listening.close()
     await listening.wait_closed()
+
+
+@pytest.mark.parametrize(
+    "place", ["localhost:port", "localhost:99999", "[::1", "", "ada:love/lace@localhost"]
+)
+def test_a_url_that_leads_nowhere_is_refused_without_its_password(place: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        RegistryClient(f"http://{place}")
+    assert "love" not in str(refused.value)

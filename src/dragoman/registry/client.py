@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 
 import httpx
 import msgspec
@@ -44,7 +44,7 @@ class RegistryClient:
         ca: str = "",
         timeout: float = 10.0,
     ) -> None:
-        parts = urlsplit(url)
+        parts = _split(url)
         self.url = redacted(url)
         username = username or unquote(parts.username or "")
         password = password or unquote(parts.password or "")
@@ -163,6 +163,8 @@ class RegistryClient:
         try:
             found = self._known[key] = await fetch()
             return found
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise _no_registry("The server's answer lacks what a registry's has.") from error
         finally:
             self._flights.pop(key, None)
 
@@ -213,10 +215,7 @@ def _read(answer: httpx.Response) -> Any:
     if answer.is_success and found is not None:
         return found
     if not isinstance(found, dict) or "message" not in found:
-        raise RegistryError(
-            f"The server answers {answer.status_code}, and not as a registry would.",
-            next="Does the URL lead to a Dragoman registry?",
-        )
+        raise _no_registry(f"The server answers {answer.status_code}, and not as a registry would.")
     code = str(found.get("code") or _CODES_BY_STATUS.get(answer.status_code, "registry"))
     where = {str(name): value for name, value in (found.get("where") or {}).items()}
     error = error_from(code, str(found["message"]), str(found.get("next", "")), where)
@@ -225,12 +224,31 @@ def _read(answer: httpx.Response) -> Any:
     raise error
 
 
+def _no_registry(what: str) -> RegistryError:
+    return RegistryError(what, next="Does the URL lead to a Dragoman registry?")
+
+
 _CODES_BY_STATUS = {
     401: "registry.unauthenticated",
     403: "registry.forbidden",
     404: "registry.not-found",
     409: "registry.conflict",
 }
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        # What is wrong with a port is only told to who asks for it.
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise ConfigurationError(
+            f"{redacted(url)!r} leads to no registry.",
+            next="Write http://host:port, with what is special in user and password quoted, as %2F for /.",
+        )
+    return parts
 
 
 def _trust(ca: str) -> ssl.SSLContext | bool:
