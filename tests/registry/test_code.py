@@ -15,7 +15,7 @@ from tests.registry.schemas import avro
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.schema import Reference, Schema
-from dragoman.registry import RegistryService
+from dragoman.registry import RegistryService, connect
 from dragoman.registry.code import generate
 from dragoman.schema.markers import Length
 from dragoman.schema.records import record
@@ -183,3 +183,18 @@ async def test_a_schema_that_is_no_record_has_no_class(service: RegistryService)
     with pytest.raises(InvalidSchema) as refused:
         await generate(service, "word")
     assert refused.value.code == "schema.not-a-record"
+
+
+@pytest.mark.parametrize(
+    ("type", "text"),
+    [
+        ("AVRO", avro(("class", "int"), ("class_", "string")).text),
+        ("THRIFT", "struct A { 1: i32 lambda, 2: string lambda_ }"),
+    ],
+)
+async def test_no_field_is_lost_to_another_of_the_same_name_in_python(type: str, text: str) -> None:
+    registry = connect("memory://")
+    await registry.register("a", Schema(type, text))
+    with pytest.raises(InvalidSchema, match="same name in Python"):
+        await generate(registry, "a")
+    await registry.close()

@@ -10,6 +10,7 @@ import keyword
 from enum import Enum
 from typing import Any, NamedTuple
 
+from dragoman.core.errors import InvalidSchema
 from dragoman.schema.classes import SCOPE
 from dragoman.schema.records import named, record
 from dragoman.schema.types import MISSING
@@ -23,7 +24,15 @@ class Attribute(NamedTuple):
 
 
 def make_record(name: str, namespace: str, attributes: list[Attribute]) -> type:
-    """A class without annotations yet. What has no default after something that has becomes keyword-only."""
+    """A class without annotations yet. What has no default after something that has becomes keyword-only.
+
+    Raises ``InvalidSchema`` if two fields have the same name in Python, as ``class`` and ``class_`` have.
+    """
+    if len({each.name for each in attributes}) < len(attributes):
+        raise InvalidSchema(
+            f"Two fields of {name} have the same name in Python.",
+            next="Read it without a class, as plain values.",
+        )
     body: dict[str, Any] = {"__annotations__": {each.name: "object" for each in attributes}}
     defaulted = False
     for each in attributes:
