@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from sys import byteorder
 
-from dragoman.core.errors import DecodeError
+from dragoman.core.errors import DecodeError, EncodeError
 from dragoman.core.message import Headers, Message
 
 Buffer = bytes | bytearray | memoryview
@@ -48,9 +48,12 @@ def pack_headers(headers: Headers) -> bytes:
     if not headers:
         return b""
     parts: list[bytes] = []
-    for name, value in headers:
-        raw = name.encode()
-        parts += (_LENGTHS.pack(len(raw), len(value)), raw, value)
+    try:
+        for name, value in headers:
+            raw = name.encode()
+            parts += (_LENGTHS.pack(len(raw), len(value)), raw, value)
+    except (struct.error, UnicodeEncodeError) as error:
+        raise EncodeError("The name of a header is text of 65,535 bytes at most.") from error
     return b"".join(parts)
 
 
