@@ -212,6 +212,23 @@ def test_level_1_keeps_the_order_and_level_2_does_not_depend_on_it() -> None:
         first.normalised(3)
 
 
+def test_level_2_keeps_a_type_out_of_the_namespace_around_it() -> None:
+    outside = {"type": "enum", "name": "Outside", "namespace": "", "symbols": ["A"]}
+    parsed = avro.parse(json.dumps(record(field(outside), field("Outside", name="b"), namespace="inside")))
+    assert avro.parse(parsed.normalised(2)).canonical == parsed.canonical
+
+
+@pytest.mark.parametrize("levels", [0, 40])
+def test_a_default_that_has_no_end_is_refused(levels: int) -> None:
+    """One that contains itself, and one that doubles with each level."""
+    inner: Any = record(field("int", default=1) if levels else field("R", default={}))
+    for level in range(levels):
+        name = inner["name"]
+        inner = record(field(inner, default={}), field(name, name="b", default={}), name=f"R{level}")
+    with pytest.raises(InvalidSchema, match="contains itself"):
+        avro.parse(json.dumps(inner))
+
+
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=8),

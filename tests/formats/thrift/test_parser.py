@@ -126,6 +126,15 @@ def test_deep_nesting_is_refused_and_not_a_crash() -> None:
             FORMAT.parse(text)
 
 
+def test_constants_that_multiply_are_refused() -> None:
+    lines, type = ["const list<i32> c0 = [1, 1]"], "list<i32>"
+    for level in range(1, 20):
+        type = f"list<{type}>"
+        lines.append(f"const {type} c{level} = [c{level - 1}, c{level - 1}, c{level - 1}]")
+    with pytest.raises(InvalidSchema, match="values"):
+        FORMAT.parse("\n".join(lines))
+
+
 @settings(deadline=None, max_examples=100)
 @given(documents)
 def test_printing_and_parsing_give_the_same_document(document: Thrift) -> None:

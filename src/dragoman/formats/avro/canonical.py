@@ -39,7 +39,7 @@ def normalised(root: Node, elsewhere: Iterable[str] = ()) -> str:
 
     ``elsewhere`` are the types that other schemas define: they stay names.
     """
-    return dumps(run(_full(root, set(elsewhere))))
+    return dumps(run(_full(root, set(elsewhere), "")))
 
 
 def sha256(text: str) -> str:
@@ -93,28 +93,35 @@ def _canonical(node: Node, seen: set[str]) -> Deep[Any]:
             return form | {"fields": fields}
 
 
-def _full(node: Node, seen: set[str]) -> Deep[Any]:
+def _full(node: Node, seen: set[str], namespace: str) -> Deep[Any]:
+    """``namespace`` is that of the record around it."""
     match node:
         case Primitive():
             return {"type": node.kind} | _sorted(node.properties) if node.properties else node.kind
         case Array():
-            return {"type": "array", "items": (yield _full(node.items, seen))} | _sorted(node.properties)
+            items = yield _full(node.items, seen, namespace)
+            return {"type": "array", "items": items} | _sorted(node.properties)
         case Map():
-            return {"type": "map", "values": (yield _full(node.values, seen))} | _sorted(node.properties)
+            values = yield _full(node.values, seen, namespace)
+            return {"type": "map", "values": values} | _sorted(node.properties)
         case Union():
             branches = []
             for branch in node.branches:
-                branches.append((yield _full(branch, seen)))
+                branches.append((yield _full(branch, seen, namespace)))
             return branches
         case Enum() | Fixed() | Record():
             if node.name in seen:
                 return node.name
             seen.add(node.name)
             form: dict[str, Any] = {"type": node.kind, "name": node.name}
+            own = node.name.rpartition(".")[0]
+            if namespace and not own:
+                # Without a word it would take the namespace around it.
+                form["namespace"] = ""
             if isinstance(node, Record):
                 fields = []
                 for field in node.fields:
-                    fields.append((yield _full_field(field, seen)))
+                    fields.append((yield _full_field(field, seen, own)))
                 form["fields"] = fields
             elif isinstance(node, Enum):
                 form["symbols"] = list(node.symbols)
@@ -127,8 +134,8 @@ def _full(node: Node, seen: set[str]) -> Deep[Any]:
             return form | _sorted(node.properties)
 
 
-def _full_field(field: Field, seen: set[str]) -> Deep[Any]:
-    form: dict[str, Any] = {"name": field.name, "type": (yield _full(field.type, seen))}
+def _full_field(field: Field, seen: set[str], namespace: str) -> Deep[Any]:
+    form: dict[str, Any] = {"name": field.name, "type": (yield _full(field.type, seen, namespace))}
     if field.default is not MISSING:
         form["default"] = yield _in_order(field.default)
     if field.aliases:

@@ -25,7 +25,24 @@ def done(value: T) -> Deep[T]:
     return value
 
 
-def run(call: Deep[T]) -> T:
+class Spent(Exception):
+    """More calls than there may be: perhaps they have no end."""
+
+
+class Budget:
+    """How many calls several runs may make together."""
+
+    def __init__(self, calls: int) -> None:
+        self.left = calls
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Spent
+
+
+def run(call: Deep[T], budget: Budget | None = None) -> T:
+    """Raises ``Spent`` if the budget does not suffice."""
     stack: list[Deep[Any]] = [call]
     result: Any = None
     error: Exception | None = None
@@ -39,6 +56,8 @@ def run(call: Deep[T]) -> T:
             stack.pop()
             error = raised
         else:
+            if budget is not None:
+                budget.spend()
             stack.append(inner)
             result, error = None, None
     if error is not None:

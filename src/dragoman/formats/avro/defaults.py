@@ -77,12 +77,12 @@ def _fault_in_record(node: Record, value: Any, place: Place) -> Deep[Fault]:
     if not isinstance(value, dict):
         return place, "a record is written as an object."
     for field in node.fields:
-        if field.name in value:
-            fault: Fault = yield fault_in_default(field.type, value[field.name], place / field.name)
-            if fault is not None:
-                return fault
-        elif field.default is MISSING:
+        given = value.get(field.name, field.default)
+        if given is MISSING:
             return place, f"the field {field.name} is missing and has no default."
+        fault: Fault = yield fault_in_default(field.type, given, place / field.name)
+        if fault is not None:
+            return fault
     return None
 
 

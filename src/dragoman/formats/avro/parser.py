@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from dragoman.core.errors import InvalidSchema
-from dragoman.formats.avro.deep import Deep, done, run
+from dragoman.formats.avro.deep import Budget, Deep, Spent, done, run
 from dragoman.formats.avro.defaults import fault_in_default
 from dragoman.formats.avro.jsontext import loads
 from dragoman.formats.avro.nodes import (
@@ -33,6 +33,9 @@ MAX_DEPTH = 4_096
 
 MAX_PRECISION = 4_000
 """Python turns longer numbers into text only on request."""
+
+MAX_DEFAULTS = 50_000
+"""Values in all defaults, with those that the defaults inside them add."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ORDERS = ("ascending", "descending", "ignore")
@@ -255,8 +258,13 @@ class _Parser:
 
     def check_defaults(self) -> None:
         """Afterwards, since a default may be of a type that was not complete when it was read."""
+        budget = Budget(MAX_DEFAULTS)
         for field in self.fields:
-            fault = run(fault_in_default(field.type, field.default, field.place / "default"))
+            at = field.place / "default"
+            try:
+                fault = run(fault_in_default(field.type, field.default, at), budget)
+            except Spent:
+                fault = at, "it is too large, or contains itself."
             if fault is not None:
                 place, what = fault
                 _refuse(place, f"The default of {field.name} does not fit its type: {what}", "default")

@@ -40,6 +40,10 @@ RESERVED = "dragoman.reserved"
 """An annotation of a struct: ids that are no longer in use, as in ``"3 amount, 4"``."""
 
 
+MAX_VALUES = 100_000
+"""Values in all constants and defaults: those that name others may multiply beyond measure."""
+
+
 class Linker:
     """Resolves one document in place. ``included`` holds the linked documents behind its prefixes."""
 
@@ -49,6 +53,7 @@ class Linker:
         self.names = {each.name: each for each in document.definitions}
         self.linked = Linked(document, {}, {})
         self.resolving: list[str] = []
+        self.values = 0
 
     def link(self) -> Linked:
         """Raises ``InvalidSchema`` at the first rule that is broken."""
@@ -192,8 +197,11 @@ class Linker:
 
     def value(self, value: Value, type: Type, at: int, depth: int = 0) -> Any:
         """The plain Python value of a constant or default. Raises ``InvalidSchema`` if it does not fit."""
+        self.values += 1
         if depth > MAX_DEPTH:
             raise self.error("This value is defined by itself.", at)
+        if self.values > MAX_VALUES:
+            raise self.error(f"The constants hold more than {MAX_VALUES} values.", at)
         if isinstance(value, Name):
             return self.name(value, type, at, depth)
         match type:
