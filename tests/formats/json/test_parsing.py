@@ -187,6 +187,18 @@ def test_what_looks_like_a_reference_in_a_value_is_left_alone() -> None:
     value = {"$ref": "#/nowhere"}
     assert valid({"enum": [value], "default": value}, value)
     assert valid({"properties": {"$ref": {"type": "string"}}}, {"$ref": "a"})
+    schemas = [
+        FORMAT.parse(json.dumps({"anyOf": [{"const": {"$ref": target}}, {"type": "null"}]}))
+        for target in ("dragoman:///x#", "dragoman:///9#")
+    ]
+    assert not FORMAT.incompatibilities(schemas[0], schemas[0])
+    assert FORMAT.incompatibilities(*schemas)
+
+
+@pytest.mark.parametrize("index", ["1", "01", "-1", "1" * 5_000])
+def test_a_reference_to_an_item_that_is_not_there_is_refused(index: str) -> None:
+    with pytest.raises(InvalidSchema, match="leads to no schema"):
+        FORMAT.parse(json.dumps({"allOf": [{"properties": {"a": {"$ref": f"#/allOf/{index}"}}}]}))
 
 
 def test_a_reference_may_lead_into_a_keyword_of_ones_own() -> None:

@@ -21,6 +21,7 @@ MAX_SCHEMAS = 20_000
 MAX_DOCUMENTS = 500
 SCHEME = "dragoman:///"
 _PLACE = re.compile(r"dragoman:///(\d{1,9})#(.*)", re.DOTALL)
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _DYNAMIC_ANCHORS = ("$dynamicAnchor", "$recursiveAnchor")
 
 
@@ -70,7 +71,7 @@ def walk(document: Any, path: str) -> Any:
     for step in steps(path):
         if isinstance(value, dict) and step in value:
             value = value[step]
-        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        elif isinstance(value, list) and _INDEX.fullmatch(step) and int(step) < len(value):
             value = value[int(step)]
         else:
             raise KeyError(path)

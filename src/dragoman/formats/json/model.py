@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from dragoman.formats.json.document import compact, pointer
-from dragoman.formats.json.draft import Draft
-from dragoman.formats.json.link import SCHEME, Linked, Place, place_of
+from dragoman.formats.json.draft import Draft, live_subschemas
+from dragoman.formats.json.link import Linked, Place, place_of
 from dragoman.formats.json.node import (
     Anything,
     Array,
@@ -79,7 +79,7 @@ class Model:
         known = self._canonical.get(place)
         if known is None:
             schema = ordered(undocumented(self.linked.at(place)))
-            known = self._canonical[place] = (compact(schema), tuple(_references(schema)))
+            known = self._canonical[place] = (compact(schema), tuple(_references(schema, self.draft(place))))
         return known
 
     def draft(self, place: Place) -> Draft:
@@ -333,16 +333,13 @@ class _Parts:
         return Fraction(str(value))
 
 
-def _references(value: Any) -> Iterator[Place]:
-    if isinstance(value, dict):
-        target = value.get("$ref")
-        if isinstance(target, str) and target.startswith(SCHEME):
-            yield place_of(target)
-        for each in value.values():
-            yield from _references(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _references(each)
+def _references(schema: Any, draft: Draft) -> Iterator[Place]:
+    """Those of schemas alone: a ``const`` may look like a reference."""
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield place_of(schema["$ref"])
+        for _, inner in live_subschemas(schema, draft):
+            yield from _references(inner, draft)
 
 
 def _under(place: Place, *path: object) -> Place:
