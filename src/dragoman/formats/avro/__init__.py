@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.core.contract import Incompatibility
-from dragoman.core.errors import InvalidSchema
+from dragoman.core.errors import IncompatibleSchema, InvalidSchema
 from dragoman.core.format import Codec, ParsedSchema, Policy
 from dragoman.formats.avro.codec import compile_codec
 from dragoman.formats.avro.compatibility import incompatibilities
@@ -17,7 +17,7 @@ from dragoman.formats.avro.schema import AvroSchema, read
 from dragoman.formats.avro.text import text_of
 from dragoman.schema.building import class_of
 from dragoman.schema.records import type_of
-from dragoman.schema.types import RecordType
+from dragoman.schema.types import RecordType, Type
 
 __all__ = ["AvroFormat", "AvroSchema"]
 
@@ -42,7 +42,7 @@ class AvroFormat:
         with _compiling:
             codec = source.codecs.get((target, cls))
             if codec is None:
-                codec = compile_codec(source, target, type_of(cls) if cls is not None else None)
+                codec = _compiled(source, target, type_of(cls) if cls is not None else None)
                 source.codecs[target, cls] = codec
             return codec
 
@@ -57,6 +57,13 @@ class AvroFormat:
 
     def record_class(self, schema: ParsedSchema) -> type:
         return class_of(describe_schema(_avro(schema)))
+
+
+def _compiled(writer: AvroSchema, reader: AvroSchema, type: Type | None) -> Codec:
+    try:
+        return compile_codec(writer, reader, type)
+    except RecursionError:
+        raise IncompatibleSchema("The defaults are nested too deep for a codec.") from None
 
 
 def _avro(schema: ParsedSchema) -> AvroSchema:

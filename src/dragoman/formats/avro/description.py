@@ -2,174 +2,166 @@
 
 from __future__ import annotations
 
-import json
-from enum import Enum
+import enum
 from typing import Any
 
-from dragoman.core.errors import InvalidSchema
-from dragoman.formats.avro.canonical import normalised
-from dragoman.formats.avro.default_values import avro_default
-from dragoman.formats.avro.schema import AvroSchema
-from dragoman.schema.making import attribute_name
-from dragoman.schema.markers import Constraint, Length, Max, Min, Pattern, Primitive, Unit
-from dragoman.schema.records import named
-from dragoman.schema.types import (
+from dragoman.core.errors import IncompatibleSchema, InvalidSchema
+from dragoman.formats.avro.constraints import stated
+from dragoman.formats.avro.nodes import (
     MISSING,
-    ArrayType,
-    Construction,
-    DateType,
-    DecimalType,
-    DurationType,
-    EnumType,
+    Array,
+    Enum,
     Field,
-    FixedType,
-    MapType,
-    Names,
-    PrimitiveType,
-    RecordType,
-    TimestampType,
-    TimeType,
-    Type,
-    UnionType,
-    UuidType,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    simple,
 )
+from dragoman.formats.avro.schema import AvroSchema
+from dragoman.formats.avro.values import branch_of_default, value_of_default
+from dragoman.schema import markers, types
+from dragoman.schema.making import attribute_name
+from dragoman.schema.markers import Max, Min
+from dragoman.schema.records import named
+from dragoman.schema.types import Names, Type
 
-_PRIMITIVES = {each.value for each in Primitive}
 
-
-def describe_schema(schema: AvroSchema) -> RecordType:
+def describe_schema(schema: AvroSchema) -> types.RecordType:
     """What it refers to is described with it. Raises ``InvalidSchema`` for no record."""
-    described = _Reader().type(json.loads(normalised(schema.root)), "")
-    if isinstance(described, RecordType):
+    try:
+        described = _Describer().type(schema.root)
+    except RecursionError:
+        raise InvalidSchema(
+            "The types are nested too deep for a class.", code="schema.indescribable"
+        ) from None
+    if isinstance(described, types.RecordType):
         return described
     raise InvalidSchema(
         "The schema is not a record.", code="schema.not-a-record", next="Only records have a class."
     )
 
 
-class _Reader:
-    """Named types are read once; afterwards their name stands for them."""
+class _Describer:
+    """Named types are described once, so that recursive ones find themselves."""
 
     def __init__(self) -> None:
         self.named: dict[str, Type] = {}
 
-    def type(self, schema: Any, namespace: str) -> Type:
-        if isinstance(schema, str):
-            return self._known(schema, namespace)
-        if isinstance(schema, list):
-            return UnionType(tuple(self.type(branch, namespace) for branch in schema))
-        kind = schema["type"]
-        match kind:
-            case "record" | "error":
-                return self._record(schema, namespace)
-            case "enum":
-                return self._enum(schema, namespace)
-            case "fixed":
-                return self._fixed(schema, namespace)
-            case "array":
-                return ArrayType(self.type(schema["items"], namespace), constraints=_constraints(schema))
-            case "map":
-                return MapType(self.type(schema["values"], namespace), _constraints(schema))
-            case str() if kind in _PRIMITIVES:
-                return _logical(schema) or PrimitiveType(Primitive(kind), _constraints(schema))
-        return self.type(kind, namespace)
+    def type(self, node: Node) -> Type:
+        match node:
+            case Union():
+                return types.UnionType(tuple(self.type(branch) for branch in node.branches))
+            case Array():
+                return types.ArrayType(self.type(node.items), constraints=stated(node))
+            case Map():
+                return types.MapType(self.type(node.values), stated(node))
+            case Primitive():
+                return _primitive(node)
+        if node.name in self.named:
+            return self.named[node.name]
+        match node:
+            case Record():
+                return self._record(node)
+            case Enum():
+                described: Type = _enum(node)
+            case Fixed():
+                described = _fixed(node)
+        self.named[node.name] = described
+        return described
 
-    def _known(self, name: str, namespace: str) -> Type:
-        if name in _PRIMITIVES:
-            return PrimitiveType(Primitive(name))
-        full = name if "." in name or not namespace else f"{namespace}.{name}"
-        found = self.named.get(full) or self.named.get(name)
-        if found is None:
-            raise InvalidSchema(f"The type {full!r} is not defined.", code="schema.not-a-record")
-        return found
-
-    def _names(self, schema: dict[str, Any], namespace: str) -> Names:
-        name = str(schema["name"])
-        if "." in name:
-            space, _, name = name.rpartition(".")
-        else:
-            space = schema.get("namespace", namespace)
-        return Names(name, space, schema.get("doc"), tuple(schema.get("aliases", ())))
-
-    def _record(self, schema: dict[str, Any], namespace: str) -> RecordType:
-        names = self._names(schema, namespace)
-        record = RecordType(names, object, Construction.KEYWORD)
-        self.named[names.full] = record
-        record.fields = tuple(self._field(field, names.namespace) for field in schema["fields"])
+    def _record(self, node: Record) -> types.RecordType:
+        record = types.RecordType(_names(node), object, types.Construction.KEYWORD)
+        self.named[node.name] = record
+        record.fields = tuple(self._field(field) for field in node.fields)
         return record
 
-    def _field(self, field: dict[str, Any], namespace: str) -> Field:
-        type = self.type(field["type"], namespace)
-        default = avro_default(type, field["default"]) if "default" in field else MISSING
-        attribute = attribute_name(field["name"])
-        return Field(
-            field["name"],
+    def _field(self, field: Field) -> types.Field:
+        attribute = attribute_name(field.name)
+        return types.Field(
+            field.name,
             attribute,
             attribute,
-            type,
-            default,
-            field.get("doc"),
-            tuple(field.get("aliases", ())),
-            field.get("order", "ascending"),
+            self.type(field.type),
+            self._default(field.type, field.default) if field.default is not MISSING else MISSING,
+            field.properties.get("doc"),
+            field.aliases,
+            field.properties.get("order", "ascending"),
         )
 
-    def _enum(self, schema: dict[str, Any], namespace: str) -> EnumType:
-        names = self._names(schema, namespace)
-        build: Any = Enum
-        made = build(names.name, [(symbol, symbol) for symbol in schema["symbols"]])
-        cls = named(name=names.name, namespace=names.namespace, doc=names.doc, aliases=names.aliases)(made)
-        described = EnumType(names, cls, schema.get("default"))
-        self.named[names.full] = described
-        return described
-
-    def _fixed(self, schema: dict[str, Any], namespace: str) -> Type:
-        names = self._names(schema, namespace)
-        described: Type
-        match schema.get("logicalType"):
-            case "decimal":
-                described = DecimalType(
-                    schema["precision"], schema.get("scale", 0), schema["size"], names, _constraints(schema)
-                )
-            case "duration" if schema["size"] == 12:
-                described = DurationType(names)
-            case "uuid" if schema["size"] == 16:
-                described = UuidType(names=names)
-            case _:
-                described = FixedType(names, schema["size"])
-        self.named[names.full] = described
-        return described
+    def _default(self, node: Node, json: Any) -> Any:
+        """The value, or ``MISSING`` where a class cannot have such a default: a whole record."""
+        match node:
+            case Union():
+                return self._default(branch_of_default(node, json), json)
+            case Record():
+                return MISSING
+            case Array():
+                items = [self._default(node.items, item) for item in json]
+                return MISSING if MISSING in items else items
+            case Map():
+                entries = {key: self._default(node.values, item) for key, item in json.items()}
+                return MISSING if MISSING in entries.values() else entries
+        try:
+            return value_of_default(node, json, self.type(node))
+        except IncompatibleSchema:
+            return MISSING
 
 
-def _logical(schema: dict[str, Any]) -> Type | None:
-    kind, logical = schema["type"], schema.get("logicalType", "")
-    constraints = _constraints(schema)
-    head, _, unit = logical.rpartition("-")
-    match kind, head or logical:
-        case "bytes", "decimal":
-            return DecimalType(schema["precision"], schema.get("scale", 0), constraints=constraints)
-        case "int", "date":
-            return DateType(constraints=constraints)
-        case (("int" | "long"), "time"):
-            return TimeType(Unit(unit), constraints=constraints)
-        case "long", ("timestamp" | "local-timestamp"):
-            return TimestampType(Unit(unit), head == "local-timestamp", constraints=constraints)
-        case "string", "uuid":
-            return UuidType()
-    return None
+def _names(node: Named) -> Names:
+    return Names(
+        simple(node.name), node.name.rpartition(".")[0], node.properties.get("doc"), tuple(node.aliases)
+    )
 
 
-def _constraints(schema: dict[str, Any]) -> tuple[Constraint, ...]:
-    found: list[Constraint] = []
-    for name, exclusive in (("minimum", False), ("exclusiveMinimum", True)):
-        if name in schema:
-            found.append(Min(schema[name], exclusive))
-    for name, exclusive in (("maximum", False), ("exclusiveMaximum", True)):
-        if name in schema:
-            found.append(Max(schema[name], exclusive))
-    for counted in ("Length", "Items", "Properties"):
-        least, most = schema.get(f"min{counted}"), schema.get(f"max{counted}")
-        if least is not None or most is not None:
-            found.append(Length(least or 0, most))
-    if "pattern" in schema:
-        found.append(Pattern(schema["pattern"]))
-    return tuple(found)
+def _enum(node: Enum) -> types.EnumType:
+    names = _names(node)
+    build: Any = enum.Enum
+    try:
+        made = build(names.name, [(symbol, symbol) for symbol in node.symbols])
+    except (TypeError, ValueError) as error:
+        raise InvalidSchema(
+            f"The enum {node.name} cannot be a class: {error}.",
+            code="schema.indescribable",
+            pointer=str(node.place / "symbols"),
+        ) from error
+    cls = named(name=names.name, namespace=names.namespace, doc=names.doc, aliases=names.aliases)(made)
+    return types.EnumType(names, cls, node.default)
+
+
+def _fixed(node: Fixed) -> Type:
+    names, logical = _names(node), node.logical
+    if logical is None:
+        return types.FixedType(names, node.size)
+    match logical.name:
+        case "decimal":
+            return types.DecimalType(logical.precision, logical.scale, node.size, names, stated(node))
+        case "duration":
+            return types.DurationType(names)
+    return types.UuidType(names=names)
+
+
+def _primitive(node: Primitive) -> Type:
+    logical = node.logical
+    if logical is None:
+        return types.PrimitiveType(markers.Primitive(node.kind), stated(node))
+    # A bound of a date or time may also be its bare number, which the class' values do not compare with.
+    limits = tuple(
+        each
+        for each in stated(node)
+        if isinstance(each, Min | Max) and not isinstance(each.value, int | float)
+    )
+    head, _, unit = logical.name.rpartition("-")
+    match head or logical.name:
+        case "decimal":
+            return types.DecimalType(logical.precision, logical.scale, constraints=limits)
+        case "date":
+            return types.DateType(constraints=limits)
+        case "time":
+            return types.TimeType(markers.Unit(unit), constraints=limits)
+        case "uuid":
+            return types.UuidType()
+    return types.TimestampType(markers.Unit(unit), head.startswith("local"), constraints=limits)

@@ -36,10 +36,7 @@ def value_of_default(node: Node, json: Any, type: Type | None) -> Any:
     type = bound(type, node, "default")
     match node:
         case Union():
-            branch = next(
-                each for each in node.branches if run(fault_in_default(each, json, node.place)) is None
-            )
-            return value_of_default(branch, json, type)
+            return value_of_default(branch_of_default(node, json), json, type)
         case Array():
             inner = type.items if isinstance(type, types.ArrayType) else None
             made = [value_of_default(node.items, item, inner) for item in json]
@@ -58,6 +55,11 @@ def value_of_default(node: Node, json: Any, type: Type | None) -> Any:
             if node.kind in ("float", "double"):
                 value = float(value)
             return _scalar(value, node.logical, type)
+
+
+def branch_of_default(node: Union, json: Any) -> Node:
+    """The first branch that a default fits. That there is one was checked when the schema was parsed."""
+    return next(each for each in node.branches if run(fault_in_default(each, json, node.place)) is None)
 
 
 def _record(node: Record, json: Any, type: Type | None) -> Any:
@@ -81,7 +83,17 @@ def _scalar(value: Any, logical: Logical | None, type: Type | None) -> Any:
     wanted = python_of(type)
     if logical is None or wanted in (int, str, bytes):
         return value
-    return convert(value, logical, wanted)
+    try:
+        return convert(value, logical, wanted)
+    except (ValueError, OverflowError) as error:
+        # The specification checks defaults without their logical type. Plain values may do without it, too.
+        if type is None:
+            return value
+        raise IncompatibleSchema(
+            f"A default is not of type {logical.name}, as the class has it: {error}.",
+            code="schema.class-mismatch",
+            next="Correct the default in the schema.",
+        ) from error
 
 
 def convert(value: Any, logical: Logical, wanted: Any = None) -> Any:
