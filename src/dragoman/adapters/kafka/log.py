@@ -95,22 +95,29 @@ class KafkaLogReader:
         if end <= start:
             return _slice([], start)
         self._go_to(channel, partition, start)
-        found: list[Any] = []
-        ended = False
+        # What an error leaves untold, or comes from behind the end, the next read has to fetch again.
+        self._at = None
         deadline = time.monotonic() + TIMEOUT
-        while not found and not ended:
+        found: list[Any] = []
+        while not found:
             if time.monotonic() > deadline:
-                self._at = None
                 raise BrokerUnavailable("Kafka sends nothing.", channel=channel, partition=partition)
             for raw in self._poll(min(SLICE, end - start), channel, partition):
-                if raw.error() is not None or raw.offset() >= end:
-                    ended = True
-                    break
+                if raw.error() is not None:
+                    # Where the partition ended when the driver came there. It may have grown since.
+                    if raw.offset() < end and raw.offset() < self._end(channel, partition):
+                        continue
+                    return _slice(found, min(end, raw.offset()))
+                if raw.offset() >= end:
+                    return _slice(found, end)
                 found.append(raw)
-        after = end if ended else found[-1].offset() + 1
-        # What came from behind the end is thrown away: the next read has to fetch it again.
-        self._at = None if ended else (channel, partition, after)
+        after = found[-1].offset() + 1
+        self._at = (channel, partition, after)
         return _slice(found, after)
+
+    def _end(self, channel: str, partition: int) -> int:
+        place = (channel, partition)
+        return self._administration.ends([place])[place]
 
     def _poll(self, limit: int, channel: str, partition: int) -> list[Any]:
         """What there is, without waiting for as many as there may be."""
@@ -125,7 +132,6 @@ class KafkaLogReader:
             if error is None or error.code() == KafkaError._PARTITION_EOF:
                 kept.append(raw)
             elif error.code() not in _PASSING:
-                self._at = None
                 raise translated(error, channel=channel, partition=partition)
         return kept
 
