@@ -276,6 +276,43 @@ async def test_what_was_handled_is_dropped_when_it_comes_again(
     assert once.dropped == 1
 
 
+async def test_one_memory_for_a_whole_client_keeps_groups_and_channels_apart(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    got: list[str] = []
+
+    def taker(channel: str, group: str) -> Any:
+        @endpoint(channel, group=group)
+        async def take(request: LoanRequest) -> None:
+            got.append(f"{group} {channel}")
+
+        return take
+
+    takers = [taker("loans", "one"), taker("loans", "two"), taker("copies", "two")]
+    async with Client(memory, registry, takers, middleware=[Deduplicate()]) as client:
+        for channel in ("loans", "copies", "loans", "copies"):
+            await client.publish(channel, LoanRequest(1, 1.0, 1), headers={names.MESSAGE_ID: "a"})
+        await client.publish("loans", LoanRequest(2, 1.0, 1))
+        await until(lambda: client.metrics.total("handled") == 8)
+    assert sorted(got) == ["one loans", "one loans", "two copies", "two loans", "two loans"]
+
+
+async def test_a_handler_that_fails_for_a_smaller_batch_is_no_fault_of_the_middleware(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    once = Deduplicate(by=lambda delivery: delivery.message.key)
+
+    @endpoint("loans", options=ONCE, middleware=[once])
+    async def on_requests(requests: list[LoanRequest]) -> None:
+        raise ValueError("No loans today.")
+
+    async with Client(memory, registry, [on_requests]) as client:
+        await client.publish("loans", LoanRequest(1, 1.0, 1), key="k")
+        await until(lambda: client.metrics.of("loans").dead)
+    [letter] = payloads(memory, "loans.dead")
+    assert letter.header(names.ERROR_MESSAGE) == b"No loans today."
+
+
 async def test_a_copy_waits_for_the_first_and_goes_if_that_one_fails() -> None:
     once, clock = Deduplicate(by=lambda delivery: "same"), Clock()
     go = asyncio.Event()

@@ -20,10 +20,11 @@ class Deduplicate:
     """Remembers the last messages in memory: repetitions that come soon, to the same process, are dropped.
 
     At least the last ``remember`` are known, at most twice as many. Messages are told apart by what
-    ``by`` gives, else by the header ``message-id``, else by where they stand in their channel. A copy
-    that comes while the first is at work waits for it, and is handled if that one fails. Cheap, and a
-    promise no longer than the process lives: for effects that happen once whatever comes, let the
-    endpoint take a transaction, and the database of its effects remembers.
+    ``by`` gives, else in their channel by the header ``message-id``, else by where they stand there; what
+    one group has handled, another still has to. A copy that comes while the first is at work waits for
+    it, and is handled if that one fails. Cheap, and a promise no longer than the process lives: for
+    effects that happen once whatever comes, let the endpoint take a transaction, and the database of its
+    effects remembers.
     """
 
     def __init__(self, remember: int = 10_000, by: Identify | None = None) -> None:
@@ -54,12 +55,17 @@ class Deduplicate:
         return self._first(key, delivery, next)
 
     def _key(self, delivery: Delivery) -> Hashable:
-        message, key = delivery.message, None
+        """Each group has all messages to handle, and an id counts within its channel."""
+        message, group = delivery.message, delivery.route.group
         if self._identify is not None:
-            key = self._identify(delivery)
+            given = self._identify(delivery)
+            if given is not None:
+                return group, given
         elif message.headers:
-            key = header(message.headers, MESSAGE_ID)
-        return (message.partition, message.offset, message.channel) if key is None else key
+            id = header(message.headers, MESSAGE_ID)
+            if id is not None:
+                return group, message.channel, id
+        return group, message.channel, message.partition, message.offset
 
     async def _rest_of(self, batch: Batch, next: Handler) -> Outcome:
         """A batch that comes again may have other members: only those that are known are left out."""
