@@ -22,7 +22,7 @@ from dragoman import (
 )
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
-from dragoman.core.errors import RegistryUnavailable, UnknownSchema
+from dragoman.core.errors import ClientError, RegistryUnavailable, UnknownSchema
 from dragoman.core.registry import Registry
 from dragoman.core.schema import Schema
 from dragoman.schema.framing import frame
@@ -386,6 +386,20 @@ async def test_a_plain_function_that_returns_an_awaitable_is_middleware_too(
     async with Client(memory, registry, [on_quote]) as client:
         await client.publish("quotes", QuoteV1("a"))
         await until(lambda: client.metrics.of("quotes").handled)
+
+
+async def test_an_error_whose_text_cannot_be_written_becomes_a_letter_too(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    @endpoint("quotes", options=QUICK)
+    async def on_quote(quote: QuoteV1) -> LoanRequest:
+        raise ValueError("half a character: \ud800")
+
+    async with Client(memory, registry, [on_quote]) as client:
+        with pytest.raises(ClientError, match="was not handled"):
+            await client.request("quotes", QuoteV1("a"), reply=LoanRequest)
+    [letter] = payloads(memory, "quotes.dead")
+    assert letter.header(headers.ERROR_MESSAGE) == b"half a character: \\ud800"
 
 
 @pytest.mark.parametrize("fault", ["raises", "returns nothing"])

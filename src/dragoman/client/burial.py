@@ -74,7 +74,12 @@ def _cause(delivery: Delivery, cause: BaseException) -> list[tuple[str, bytes]]:
         names.FIRST_FAILED_AT: _first_failed(message) or delivery.failed_at or now,
         names.FAILED_AT: now,
     }
-    return [(name, str(value).encode()) for name, value in known.items() if value is not None]
+    # What an error says may not be text that can be written; that must not keep its letter from being sent.
+    return [
+        (name, str(value).encode(errors="backslashreplace"))
+        for name, value in known.items()
+        if value is not None
+    ]
 
 
 def _first_failed(message: Message) -> str:

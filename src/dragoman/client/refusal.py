@@ -41,7 +41,7 @@ def refusal_of(request: Message, cause: BaseException, reference: str) -> Messag
         code, text = UNKNOWN, "The endpoint failed."
     pairs = [
         (ERROR_CODE, code.encode()),
-        (ERROR_MESSAGE, text.encode()),
+        (ERROR_MESSAGE, text.encode(errors="backslashreplace")),
         (ERROR_REFERENCE, reference.encode()),
     ]
     correlation = request.header(CORRELATION_ID)
