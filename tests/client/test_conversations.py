@@ -248,6 +248,16 @@ async def test_a_correlation_that_is_under_way_is_not_used_twice(
         await asyncio.gather(first, return_exceptions=True)
 
 
+@pytest.mark.parametrize("place", [BY_NUMBER, "$message.header#/order"])
+async def test_a_correlation_without_a_channel_for_the_reply_is_refused(
+    memory: MemoryBroker, registry: Registry, place: str
+) -> None:
+    async with Client(memory, registry) as client:
+        with pytest.raises(ClientError, match="needs to know where the reply comes"):
+            await client.request("loan.requests", LoanRequest(5, 1.0, 1), reply=LoanReply, correlation=place)
+    assert payloads(memory, "loan.requests") == []
+
+
 async def test_a_reply_that_does_not_carry_its_correlation_is_refused(
     memory: MemoryBroker, registry: Registry
 ) -> None:

@@ -149,16 +149,16 @@ class Requester:
                     channel=question.producer.channel,
                 )
             return mailbox, number, pairs
+        if place is not None:
+            raise ClientError(
+                "A correlation of one's own needs to know where the reply comes.",
+                code="client.correlation",
+                next="Name the channel: reply_to='...'; or leave it out, and the reply comes to us alone.",
+            )
         own = self._own
         if own is None or own[0].worn_out(self._now()):
             own = await self._open()
         address, mailbox = own
-        if place is not None and place.part == "payload":
-            raise ClientError(
-                "A correlation in the payload needs to know where the reply comes.",
-                code="client.correlation",
-                next="Name the channel: reply_to='...'.",
-            )
         number = f"{address.token}-{next(self._numbers)}".encode()
         ours = ((CORRELATION_ID, number), (REPLY_TO, address.channel.encode()))
         return mailbox, number, with_headers(given, *ours) if given else ours
