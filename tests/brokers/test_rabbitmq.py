@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from uuid import uuid4
 
 import aiormq
 import pytest
 from pamqp.commands import Basic
 
-from dragoman.adapters.rabbitmq import RabbitmqBroker
+from dragoman.adapters.rabbitmq import RabbitmqBroker, names, positions
+from dragoman.adapters.rabbitmq.link import Link
+from dragoman.adapters.rabbitmq.options import options_of
+from dragoman.adapters.rabbitmq.session import Session
 from dragoman.core.broker import Receiver, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import (
@@ -19,6 +23,7 @@ from dragoman.core.errors import (
     BrokerUnavailable,
     ChannelNotFound,
     ConfigurationError,
+    EncodeError,
     Unsupported,
 )
 from dragoman.core.message import Message
@@ -229,3 +234,46 @@ async def test_a_catalog_whose_maker_died_on_the_way_is_made_whole(rabbitmq_serv
     await broker.create(Channel("first", 1))
     assert await broker.channels() == ["first"]
     await broker.close()
+
+
+async def test_a_place_is_found_although_another_birth_stands_behind_it(
+    broker: RabbitmqBroker, channel: str, rabbitmq_server: Rabbitmq
+) -> None:
+    """As when a server that is slow to answer is taken for one that has no record yet."""
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"done"), Message(channel, b"open")])
+    await receiver.acknowledge((await receive(receiver, 2))[:1])
+    await receiver.close()
+    link = Link(options_of(rabbitmq_server.url))
+    async with link.borrowed(confirms=True) as pipe:
+        await pipe.bear(names.position(channel, 0, "group", ""), positions.DURABLE)
+    await link.close()
+    assert [lag.behind for lag in await broker.lag(channel, "group")] == [1]
+    [message] = await receive(await broker.subscribe(Subscription((channel,), "group")))
+    assert (message.payload, message.attempt) == (b"open", 2)
+
+
+async def test_a_read_that_breaks_off_is_not_gone_on_with(
+    broker: RabbitmqBroker, channel: str, rabbitmq_server: Rabbitmq
+) -> None:
+    """What it had taken by then would be left out."""
+    await broker.publish([Message(channel, b"x")])
+    link = Link(options_of(rabbitmq_server.url))
+    session = Session(link, channel, 0, end=2)
+    await session.open(0)
+    assert session.continues(0)
+    link.options = replace(link.options, timeout=0.1)
+    with pytest.raises(BrokerUnavailable):
+        await session.take(2, 100, 1 << 20)
+    assert not session.continues(0)
+    await link.close()
+
+
+async def test_headers_that_no_frame_can_hold_are_refused_and_disturb_nobody(
+    broker: RabbitmqBroker, channel: str
+) -> None:
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    with pytest.raises(EncodeError, match="too large"):
+        await broker.publish([Message(channel, b"x", headers=(("large", bytes(200_000)),))])
+    await broker.publish([Message(channel, b"y", headers=(("small", bytes(100_000)),))])
+    assert (await receive(receiver))[0].payload == b"y"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
-from dragoman.adapters.rabbitmq import names, wire
+from dragoman.adapters.rabbitmq import names
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.streams import UNBORN, look
 from dragoman.core.broker import Sharing
@@ -67,8 +67,7 @@ class Catalog:
             await look(self._link, names.CATALOG, "last", patience=UNBORN)
         except (ChannelNotFound, BrokerUnavailable):
             async with self._link.borrowed(confirms=True) as pipe:
-                await pipe.queue_declare(names.CATALOG, durable=True, arguments={"x-queue-type": "stream"})
-                await (await pipe.send(wire.birth_frames(pipe.number, names.CATALOG), 1, set()))
+                await pipe.bear(names.CATALOG, {"x-queue-type": "stream"})
 
     async def refresh(self) -> None:
         """Read on from the last event seen, which is read again: so there is always one to come."""

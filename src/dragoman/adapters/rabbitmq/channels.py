@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dragoman.adapters.rabbitmq import names, wire
+from dragoman.adapters.rabbitmq import names
 from dragoman.adapters.rabbitmq.catalog import Catalog, Entry
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.locks import holding
@@ -90,8 +90,7 @@ class Channels:
             async with self._link.borrowed(confirms=True) as pipe:
                 # What a creator left behind that died on the way may have other settings.
                 await pipe.queue_delete(stream)
-                await pipe.queue_declare(stream, durable=True, arguments=arguments)
-                await (await pipe.send(wire.birth_frames(pipe.number, stream), 1, {("", stream)}))
+                await pipe.bear(stream, arguments)
                 await pipe.queue_bind(stream, channel.name, str(partition))
 
         await asyncio.gather(*(add(partition) for partition in range(first, channel.partitions)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -14,8 +13,7 @@ from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.options import options_of
 from dragoman.adapters.rabbitmq.session import Session
 from dragoman.core.errors import ChannelNotFound
-from dragoman.core.log import LogSlice, pack_headers
-from dragoman.core.message import Message
+from dragoman.core.log import LogSlice, slice_of
 
 T = TypeVar("T")
 
@@ -73,9 +71,7 @@ class RabbitmqLogReader:
         end = min(end, session.end)
         if start >= end:
             return slice_of([], start)
-        messages = await session.take(end, SLICE_MESSAGES, SLICE_BYTES)
-        after = (messages[-1].offset or 0) + 1 if messages else end
-        return slice_of(messages, min(after, end))
+        return slice_of(await session.take(end, SLICE_MESSAGES, SLICE_BYTES), end)
 
     async def _session(
         self, link: Link, stream: str, channel: str, partition: int, start: int, end: int
@@ -84,11 +80,13 @@ class RabbitmqLogReader:
         session = self._sessions.get((channel, partition))
         if session is None or not session.continues(start):
             if session is not None:
+                del self._sessions[channel, partition]
                 await session.close()
             last = await streams.end(link, stream)
-            session = self._sessions[channel, partition] = Session(link, channel, partition, last)
+            session = Session(link, channel, partition, last)
             if start < last:
                 await session.open(start)
+            self._sessions[channel, partition] = session
         elif end > session.end:
             session.end = await streams.end(link, stream)
         return session
@@ -142,33 +140,3 @@ class RabbitmqLogReader:
 
     def __reduce__(self) -> tuple[object, ...]:
         return RabbitmqLogReader, (self._url,)
-
-
-def slice_of(messages: Sequence[Message], next_offset: int) -> LogSlice:
-    values = [message.payload or b"" for message in messages]
-    keys = [message.key or b"" for message in messages]
-    headers = [pack_headers(message.headers) for message in messages]
-    count = len(messages)
-    return LogSlice(
-        count=count,
-        offsets=struct.pack(f"<{count}q", *(message.offset or 0 for message in messages)),
-        timestamps=struct.pack(f"<{count}q", *(message.timestamp or 0 for message in messages)),
-        value_bounds=_bounds_of(values),
-        values=b"".join(values),
-        value_nulls=bytes(message.payload is None for message in messages),
-        key_bounds=_bounds_of(keys),
-        keys=b"".join(keys),
-        key_nulls=bytes(message.key is None for message in messages),
-        header_bounds=_bounds_of(headers),
-        headers=b"".join(headers),
-        next_offset=next_offset,
-    )
-
-
-def _bounds_of(parts: Sequence[bytes]) -> bytes:
-    ends = [0]
-    total = 0
-    for part in parts:
-        total += len(part)
-        ends.append(total)
-    return struct.pack(f"<{len(ends)}i", *ends)

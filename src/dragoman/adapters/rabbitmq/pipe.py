@@ -14,6 +14,9 @@ from dragoman.adapters.rabbitmq import wire
 from dragoman.adapters.rabbitmq.errors import translate
 from dragoman.core.errors import BrokerUnavailable
 
+UNLIMITED = 1 << 17
+"""How large frames are where the server sets no limit."""
+
 Sink = Callable[[int, Any, bytes], None]
 """Called in the reader's task with delivery tag, properties and body."""
 
@@ -48,7 +51,7 @@ class Pipe(Channel):
 
     def __init__(self, connection: Any, number: int, confirms: bool) -> None:
         super().__init__(connection, number, publisher_confirms=confirms)
-        self.frame_max: int = connection.connection_tune.frame_max
+        self.frame_max: int = connection.connection_tune.frame_max or UNLIMITED
         self._waiting: dict[int, Receipt] = {}
         self._sending = asyncio.Lock()
         self._sinks: dict[str, Sink] = {}
@@ -154,6 +157,11 @@ class Pipe(Channel):
         if self._close_exception is not None:
             reason = self._close_exception
         return translate(reason or ConnectionError("closed"))
+
+    async def bear(self, stream: str, arguments: dict[str, Any]) -> None:
+        """Make a stream, with the record that each begins with."""
+        await self.queue_declare(stream, durable=True, arguments=arguments)
+        await (await self.send(wire.birth_frames(self.number, stream), 1, {("", stream)}))
 
     async def save(self, queue: str, body: bytes) -> None:
         """Put a record of ours into a queue, and wait until it is safe there."""

@@ -12,7 +12,6 @@ from typing import Any
 
 from pamqp.commands import Basic
 
-from dragoman.adapters.rabbitmq import wire
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.streams import UNBORN, look
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
@@ -55,8 +54,7 @@ async def begin(link: Link, queue: str, temporary: bool) -> bytes | None:
 
 async def _bear(link: Link, queue: str) -> None:
     async with link.borrowed(confirms=True) as pipe:
-        await pipe.queue_declare(queue, durable=True, arguments=DURABLE)
-        await (await pipe.send(wire.birth_frames(pipe.number, queue), 1, {("", queue)}))
+        await pipe.bear(queue, DURABLE)
 
 
 async def renew(link: Link, queue: str) -> None:
@@ -69,9 +67,16 @@ async def load(link: Link, queue: str, temporary: bool) -> bytes | None:
     try:
         if temporary:
             return await _peek(link, queue)
-        return (await look(link, queue, "last", patience=UNBORN))[-1].body or None
+        last = (await look(link, queue, "last", patience=UNBORN))[-1].body
+        # One that was only slow to answer was taken for unborn: then a second birth stands behind the record.
+        return last or await _last_of_all(link, queue)
     except ChannelNotFound:
         return None
+
+
+async def _last_of_all(link: Link, queue: str) -> bytes | None:
+    records = await look(link, queue, "first")
+    return next((each.body for each in reversed(records) if each.body), None)
 
 
 async def _peek(link: Link, queue: str) -> bytes | None:

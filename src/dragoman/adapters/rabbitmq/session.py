@@ -93,12 +93,17 @@ class Session:
             )
         self._more.clear()
         self._last = end - 1
-        with translated(channel=self._channel):
-            async with asyncio.timeout(self._link.options.timeout):
-                if self._tag - self._credited >= PORTION:
-                    self._credited = self._tag
-                    await pipe.basic_ack(self._tag, multiple=True, wait=False)
-                await self._more.wait()
+        try:
+            with translated(channel=self._channel):
+                async with asyncio.timeout(self._link.options.timeout):
+                    if self._tag - self._credited >= PORTION:
+                        self._credited = self._tag
+                        await pipe.basic_ack(self._tag, multiple=True, wait=False)
+                    await self._more.wait()
+        except BaseException:
+            # What was taken up to here is given to nobody: whoever reads again begins a new session.
+            self._ended = True
+            raise
 
     async def close(self) -> None:
         if self._pipe is not None:

@@ -17,6 +17,7 @@ from typing import Any
 import pamqp.frame
 from pamqp.commands import Basic
 
+from dragoman.core.errors import EncodeError
 from dragoman.core.log import pack_headers, unpack_headers
 from dragoman.core.message import Headers, Message
 
@@ -114,6 +115,12 @@ def _content(
         + fields
         + _SECONDS.pack(_PERSISTENT, seconds)
     )
+    if len(header) + 8 > frame_max:
+        raise EncodeError(
+            f"Key and headers of {len(fields)} bytes are too large for RabbitMQ.",
+            code="message.too-large",
+            next=f"Use less than {frame_max} bytes, or set frame_max on the server.",
+        )
     method = _publish_method(number, exchange, routing_key)
     start = method + _FRAME.pack(2, number, len(header)) + header + _END
     if size + 8 <= frame_max:
