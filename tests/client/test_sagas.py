@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dragoman import Client, EndpointOptions, RetryOptions, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.adapters.sqlite import SqliteDatabase
+from dragoman.cli import main
 from dragoman.client.saga import Saga, Step, orchestrate, state
 from dragoman.client.saga.ledger import Ledger
 from dragoman.client.saga.state import ENDED, Progress, State
@@ -274,6 +275,31 @@ async def test_a_saga_of_a_known_id_is_not_begun_again(
         with pytest.raises(NotFound, match="no saga 'trip-2'"):
             await saga.progress("trip-2")
     assert people.calls.count("Book flight") == 1
+
+
+async def test_a_saga_that_another_process_begins_at_the_same_moment_is_begun_once(
+    memory: MemoryBroker, registry: Registry, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saga = orchestrate(trip())
+    async with Client(memory, registry, [saga], database=database):
+        await saga.start(Trip("Ada"), id="trip-1")
+        monkeypatch.setattr(state, "find", lambda tx, id: None)
+        assert await saga.start(Trip("Ada"), id="trip-1") == "trip-1"
+    assert told(database, "trip-1") == ["started"]
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite://mistyped.db", "sqlite://no/such/folder/app.db", "sqlite://:memory:"]
+)
+def test_a_database_that_is_not_there_is_not_made_by_looking_for_sagas(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["saga", "list", "--database", url])
+    assert ended.value.code == 2
+    assert "There is no database" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,8 @@ import typer
 from dragoman.cli.output import Json, emit_json, emit_table, say
 from dragoman.client.saga.ledger import Ledger
 from dragoman.core.database import Database
-from dragoman.core.loading import DATABASES, load, scheme_of
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import DATABASES, load, path_of, scheme_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -31,7 +33,7 @@ def list_sagas(
     state: Annotated[
         str | None, typer.Option(help="Only running, compensating, completed, rejected or stuck ones.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="How many to look at, the youngest first.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="How many to look at, the youngest first.")] = 100,
     as_json: bool = Json,
 ) -> None:
     """List sagas, the youngest first."""
@@ -72,7 +74,13 @@ def retry(id: Id, database: Url, as_json: bool = Json) -> None:
 
 @contextmanager
 def _ledger(url: str) -> Iterator[Ledger]:
-    database: Database = load(DATABASES, scheme_of(url))(url)
+    scheme, path = scheme_of(url), path_of(url)
+    if scheme == "sqlite" and not Path(path).is_file():
+        # SQLite would make an empty one.
+        raise ConfigurationError(
+            f"There is no database {path!r}.", next="Name the orchestrator's: --database sqlite://app.db"
+        )
+    database: Database = load(DATABASES, scheme)(url)
     try:
         yield Ledger(database)
     finally:

@@ -33,7 +33,7 @@ from dragoman.client.saga.steps import Saga, command_class
 from dragoman.client.saga.transitions import Verdict, after
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
-from dragoman.core.database import Database, Transaction, TransactionConflict
+from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
 from dragoman.core.errors import ClientError, ConfigurationError, RegistryError
 from dragoman.core.format import Codec, Format
 from dragoman.core.loading import FORMATS, load
@@ -71,7 +71,9 @@ class Orchestrator(Generic[D]):
     async def start(self, data: D, id: str | None = None) -> str:
         """Begin a saga; its id. With an id that is known already, nothing happens."""
         number = id or secrets.token_hex(8)
-        await asyncio.to_thread(self._transact, lambda tx: self.begin(tx, data, number))
+        # A unique violation tells that another process has begun it at the same moment.
+        with contextlib.suppress(UniqueViolation):
+            await asyncio.to_thread(self._transact, lambda tx: self.begin(tx, data, number))
         return number
 
     def begin(self, tx: Transaction, data: D, id: str) -> None:
@@ -106,7 +108,7 @@ class Orchestrator(Generic[D]):
         return await asyncio.to_thread(self._transact, lambda tx: state.known(tx, id))
 
     async def ended(self, id: str, timeout: float = 60.0) -> Progress:
-        """Wait until it is completed or rejected."""
+        """Wait until it is completed or rejected. Raises ``TimeoutError``."""
         async with asyncio.timeout(timeout):
             while True:
                 found = await self.progress(id)
