@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, HTTPException
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from dragoman import Client, orchestrate
 from dragoman.core.errors import NotFound
@@ -19,11 +19,11 @@ from .saga import PURCHASE
 class Wish(BaseModel):
     """``session_id`` is the customer's own: who sends the same wish twice buys once."""
 
-    session_id: str
+    session_id: str = Field(min_length=1, max_length=150)
     product: str = "tea"
-    units: int = 1
+    units: int = Field(1, ge=1)
     card_number: str = "4711"
-    total: int = 10
+    total: int = Field(10, ge=0)
 
 
 def front(broker: str, registry: str, database: str) -> FastAPI:

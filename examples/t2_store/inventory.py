@@ -16,12 +16,12 @@ TABLES = (
 
 @endpoint("t2.inventory", group="t2-inventory", raises=[OutOfStock])
 def inventory(command: InventoryCommand, tx: Transaction) -> InventoryReply:
-    [(units,)] = tx.execute("SELECT units FROM products WHERE name = ?", (command.product,))
     mine = tx.execute("SELECT units FROM reservations WHERE session = ?", (command.session_id,))
     reserved = int(mine[0][0]) if mine else 0
     if command.verb is InventoryVerb.RESERVE:
-        if units < command.units:
-            raise OutOfStock(command.product, units)
+        left = _on_shelf(tx, command.product)
+        if left < command.units:
+            raise OutOfStock(command.product, left)
         row = (command.session_id, command.product, command.units)
         tx.execute("INSERT INTO reservations VALUES (?, ?, ?)", row)
         _change(tx, command.product, units=-command.units)
@@ -32,8 +32,12 @@ def inventory(command: InventoryCommand, tx: Transaction) -> InventoryReply:
         else:
             _change(tx, command.product, sold=reserved)
     strike(command.verb.value)
-    [(left,)] = tx.execute("SELECT units FROM products WHERE name = ?", (command.product,))
-    return InventoryReply(left)
+    return InventoryReply(_on_shelf(tx, command.product))
+
+
+def _on_shelf(tx: Transaction, product: str) -> int:
+    found = tx.execute("SELECT units FROM products WHERE name = ?", (product,))
+    return int(found[0][0]) if found else 0
 
 
 def _change(tx: Transaction, product: str, units: int = 0, sold: int = 0) -> None:

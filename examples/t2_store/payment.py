@@ -22,10 +22,12 @@ REFUSED = float(os.environ.get("T2_REFUSED", "0.1"))
 def payment(command: PaymentCommand, tx: Transaction) -> PaymentReply:
     if random.random() < REFUSED:
         raise PaymentRefused("The credit institute is in a bad mood.")
-    [(balance,)] = tx.execute("SELECT balance FROM accounts WHERE card = ?", (command.card_number,))
-    if balance < command.total:
+    found = tx.execute("SELECT balance FROM accounts WHERE card = ?", (command.card_number,))
+    if not found:
+        raise PaymentRefused("There is no such card.")
+    left = int(found[0][0]) - command.total
+    if left < 0:
         raise PaymentRefused("The card is not covered.")
-    left = balance - command.total
     tx.execute("UPDATE accounts SET balance = ? WHERE card = ?", (left, command.card_number))
     tx.execute(
         "INSERT INTO payments VALUES (?, ?, ?)", (command.session_id, command.card_number, command.total)

@@ -14,6 +14,7 @@ import httpx
 from tests.examples.programs import PATIENCE, Program
 
 COUNT = 20
+STRANGE_PRODUCTS, STRANGE_CARDS = {11: "moonstone"}, {13: "found in the street"}
 
 
 def program(name: str, folder: Path, **environment: str) -> Program:
@@ -26,11 +27,11 @@ def asked(folder: Path, name: str, sql: str) -> list[Any]:
 
 
 async def buy(url: str, number: int) -> None:
-    """Some want what there is little of, some cannot pay; the others are refused at random."""
+    """Some want what there is little or nothing of, some cannot pay; the others are refused at random."""
     wish = {
         "session_id": f"s-{number}",
-        "product": "gold" if number % 6 == 0 else "tea",
-        "card_number": "poor" if number % 10 == 9 else "4711",
+        "product": STRANGE_PRODUCTS.get(number, "gold" if number % 6 == 0 else "tea"),
+        "card_number": STRANGE_CARDS.get(number, "poor" if number % 10 == 9 else "4711"),
         "units": 1 + number % 3,
         "total": 10 * (1 + number % 3),
     }
@@ -92,7 +93,7 @@ def _adds_up(folder: Path, found: dict[int, str]) -> None:
     rejected = {f"s-{number}" for number, state in found.items() if state == "rejected"}
     units = {f"s-{number}": 1 + number % 3 for number in found}
     assert completed
-    assert rejected
+    assert rejected >= {f"s-{number}" for number in (*STRANGE_PRODUCTS, *STRANGE_CARDS)}
     payments = dict(asked(folder, "payment", "SELECT session, total FROM payments"))
     assert payments == {session: 10 * units[session] for session in completed}
     [(money,)] = asked(folder, "payment", "SELECT SUM(balance) FROM accounts")
