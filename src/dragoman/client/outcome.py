@@ -42,7 +42,7 @@ class Outcome:
 
 
 DONE = Outcome(acknowledge=True)
-LONGEST_REST = LONG_REST = 30.0
+LONGEST_REST = 30.0
 """Seconds until a message comes again that can only wait for somebody to change something."""
 
 Handler: TypeAlias = Callable[[Delivery], Awaitable[Outcome]]

@@ -10,7 +10,7 @@ from dragoman.client.burial import Bury
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import EXPIRES_AT
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, LONG_REST, Handler, Middleware, Outcome, again
+from dragoman.client.outcome import DONE, LONGEST_REST, Handler, Middleware, Outcome, again
 from dragoman.core.errors import MessageExpired
 from dragoman.core.message import Headers, header
 
@@ -36,7 +36,7 @@ def expiry(
         place = delivery.place() | {"error_code": error.code}
         if channel is None:
             log.error("A message has expired, and there is no channel for such.", extra=place)
-            return again(LONG_REST)
+            return again(LONGEST_REST)
         await bury(delivery, channel, error)
         counters.expired += 1
         log.info("A message has expired.", extra=place)

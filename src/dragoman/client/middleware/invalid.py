@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from dragoman.client.burial import Bury, code_of
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, LONG_REST, Handler, Middleware, Outcome, again
+from dragoman.client.outcome import DONE, LONGEST_REST, Handler, Middleware, Outcome, again
 from dragoman.core.errors import MessageError
 
 log = logging.getLogger("dragoman.client")
@@ -40,7 +40,7 @@ class rejection:
         place = delivery.place() | {"invalid_channel": self._channel, "error_code": code_of(error)}
         if self._channel is None:
             log.error("A message cannot be read, and there is no channel for such.", extra=place)
-            return again(LONG_REST)
+            return again(LONGEST_REST)
         await self._bury(delivery, self._channel, error)
         self._counters.invalid += 1
         log.warning("A message cannot be read.", extra=place)
