@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,15 @@ from dragoman import Client, EndpointOptions, Message, RetryOptions, endpoint, r
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
+from dragoman.client.dead_letters import DeadLetters
 from dragoman.client.options import ClientOptions
+from dragoman.client.producer import Producer
+from dragoman.client.replay import replay as send_again
+from dragoman.client.role import Sending
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import cut, join, place_of
 from dragoman.core.channel import Channel
-from dragoman.core.errors import ConfigurationError, FrameError
+from dragoman.core.errors import ConfigurationError, EncodeError, FrameError
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
 from tests.client.waiting import until
@@ -191,6 +196,73 @@ async def test_a_whole_that_cannot_be_handled_is_buried_in_its_parts_and_can_com
         await memory.publish([letter._replace(channel="pictures") for letter in letters])
         await until(lambda: gallery.seen)
     assert gallery.seen == [PICTURE]
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_parts_that_are_sent_back_are_put_together_by_who_has_seen_them_before(
+    memory: MemoryBroker, registry: Registry, key: str | None
+) -> None:
+    gallery = Gallery(fails=True)
+    async with Client(memory, registry, [gallery.endpoint]) as client:
+        await client.publish_in_parts("pictures", PICTURE, key=key, part_size=1000)
+        await until(lambda: client.metrics.of("pictures").dead)
+        letters = DeadLetters(memory, "pictures.dead")
+        await letters.replay(await letters.find())
+        await until(lambda: len(gallery.seen) == 2)
+        await until(lambda: client.metrics.of("pictures").dead == 2)
+        for count in (4, 8):
+            await send_again(memory, "pictures", "pictures")
+            await until(lambda count=count: len(gallery.seen) == count)
+    assert all(each == PICTURE for each in gallery.seen)
+
+
+async def test_parts_of_a_message_with_an_id_have_one_each_and_the_whole_has_its_own(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    async with Client(memory, registry) as client:
+        await client.publish_in_parts("pictures", PICTURE, headers={headers.MESSAGE_ID: "p"}, part_size=4000)
+    parts = sorted(payloads(memory, "pictures"), key=lambda part: part.header(headers.SEQUENCE_POSITION))
+    assert [part.header(headers.MESSAGE_ID) for part in parts] == [b"p/0", b"p/1", b"p/2"]
+    assert join(parts).header(headers.MESSAGE_ID) == b"p"
+
+
+async def test_what_is_always_sent_in_parts_keeps_what_is_said_of_it(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    memory.capabilities = replace(memory.capabilities, replay=False)
+    async with Client(memory, registry) as client:
+        contracts = Contracts(registry, client.options)
+        bound = await contracts.bind("pictures", Picture)
+        await memory.create(Channel("pictures", 3))
+        pictures: Producer[Picture] = Producer(
+            "pictures", bound, memory, contracts, client.metrics.of("pictures"), Sending(60.0, in_parts=True)
+        )
+        await pictures.publish(PICTURE, partition=2, expires_in=5.0)
+        await pictures.publish_many([PICTURE, PICTURE], partition=1)
+        with pytest.raises(EncodeError, match="no parts"):
+            await pictures.publish_in_parts(None)  # type: ignore[arg-type]
+    parts = payloads(memory, "pictures")
+    assert [part.partition for part in parts] == [1, 1, 2]
+    assert all(part.header(headers.SEQUENCE_SIZE) == b"1" for part in parts)
+    assert len({part.header(headers.MESSAGE_ID) for part in parts}) == 3
+    late, _, soon = (int(part.header(headers.EXPIRES_AT)) for part in parts)
+    assert late - soon > 30_000
+
+
+async def test_a_request_expires_as_all_that_is_sent_to_its_channel(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    async with Client(memory, registry) as client:
+        contracts = Contracts(registry, client.options)
+        bound = await contracts.bind("pictures", Picture)
+        await memory.create(Channel("pictures"))
+        pictures: Producer[Picture] = Producer(
+            "pictures", bound, memory, contracts, client.metrics.of("pictures"), Sending(60.0)
+        )
+        await pictures.send(PICTURE, None, ((headers.REPLY_TO, b"here"),))
+    [request] = payloads(memory, "pictures")
+    assert request.header(headers.REPLY_TO) == b"here"
+    assert request.header(headers.EXPIRES_AT) is not None
 
 
 async def test_more_open_sequences_than_fit_wait_for_their_turn(

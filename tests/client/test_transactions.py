@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +29,7 @@ from dragoman.adapters.sqlite import SqliteDatabase
 from dragoman.client import headers
 from dragoman.client.delivery import Route
 from dragoman.client.options import ClientOptions
+from dragoman.client.role import Sending
 from dragoman.client.transactional.brokered import in_transaction
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
@@ -242,6 +245,58 @@ async def test_a_large_object_is_part_of_the_transaction_with_all_its_parts(regi
     assert len(sizes) > 1
 
 
+async def test_what_a_handler_leaves_behind_publishes_for_itself_when_the_transaction_is_over(
+    registry: Registry,
+) -> None:
+    broker = Recording("memory://left-behind")
+    await broker.connect()
+    over = asyncio.Event()
+    async with Client(broker, registry) as client:
+        receipts = await client.producer("receipts", Receipt)
+
+        async def publish_later() -> None:
+            await over.wait()
+            await receipts.publish(Receipt(1, 2))
+
+        left_behind: list[asyncio.Task[None]] = []
+
+        async def handle(delivery: Delivery) -> Outcome:
+            left_behind.append(asyncio.create_task(publish_later()))
+            return DONE
+
+        message = Message("transfers", b"", None, ())
+        await in_transaction(handle, broker)(Delivery(message, Route("", "", bytes, handle)))
+        over.set()
+        await asyncio.gather(*left_behind)
+        assert len(payloads(broker, "receipts")) == 1
+    await broker.close()
+    assert broker.transacted == []
+
+
+async def test_a_cancellation_inside_a_transaction_is_a_failure_like_others(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    @endpoint("transfers", options=ONCE)
+    def on_transfer(transfer: Transfer, tx: Transaction) -> None:
+        tx.execute("UPDATE account SET balance = balance + 1")
+        raise CancelledError
+
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        await client.publish("transfers", Transfer(1, 1))
+        await until(lambda: client.metrics.of("transfers").dead)
+    assert balance(database) == 0
+
+
+async def test_ids_that_are_not_text_are_told_apart(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, [on_transfer], database=database) as client:
+        for id in (b"\xff", b"\xfe", b"\xff"):
+            await client.publish("transfers", Transfer(1, 1), headers={headers.MESSAGE_ID: id})
+        await until(lambda: client.metrics.of("transfers").handled == 3)
+    assert balance(database) == 2
+
+
 async def test_the_outbox_publishes_what_is_committed_and_nothing_else(
     memory: MemoryBroker, registry: Registry, database: Database
 ) -> None:
@@ -262,6 +317,25 @@ async def test_the_outbox_publishes_what_is_committed_and_nothing_else(
     assert {(each.key, each.header("a")) for each in sent} == {(b"k", b"1")}
     with database.transaction(write=False) as tx:
         assert tx.execute("SELECT COUNT(*) FROM dragoman_outbox") in ([(0,)], ((0,),))
+
+
+async def test_the_outbox_obeys_what_is_said_of_its_channel(
+    memory: MemoryBroker, registry: Registry, database: Database
+) -> None:
+    async with Client(memory, registry, database=database) as client:
+        await client.producer("receipts", Receipt)
+        running = client._run
+        bound = await running._contracts.bind("receipts", Receipt)
+        receipts: Outbox[Receipt] = running.require_storage().outbox(
+            "receipts", bound, Sending(60.0, in_parts=True)
+        )
+        with database.transaction() as tx:
+            id = receipts.publish(tx, Receipt(1, 2), key="k")
+        await until(lambda: payloads(memory, "receipts"))
+    [part] = payloads(memory, "receipts")
+    assert part.header(headers.EXPIRES_AT) is not None
+    assert part.header(headers.SEQUENCE_SIZE) == b"1"
+    assert part.header(headers.MESSAGE_ID) == f"{id}/0".encode()
 
 
 async def test_an_endpoint_writes_to_the_outbox_in_its_own_transaction(

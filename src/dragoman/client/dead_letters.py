@@ -14,6 +14,7 @@ from typing import Literal, cast
 from dragoman.client import headers as names
 from dragoman.client.headers import text_of
 from dragoman.client.history import history
+from dragoman.client.sequence.parts import resent
 from dragoman.core.broker import Broker, Transactional
 from dragoman.core.errors import MessageExpired, NotFound
 from dragoman.core.message import Message, Position, with_headers
@@ -49,7 +50,7 @@ class DeadLetter:
     def failed_at(self) -> int:
         """Milliseconds since the epoch."""
         text = self.cause(names.FAILED_AT)
-        return int(text) if text.isdigit() else self.message.timestamp or 0
+        return int(text) if text.isdecimal() else self.message.timestamp or 0
 
     def restored(self) -> Message:
         """As it was when it came in, and how often it has been sent back."""
@@ -64,7 +65,8 @@ class DeadLetter:
             (names.REPLAYED_FROM, f"{message.channel}:{self.id}".encode()),
             (names.LAST_ERROR_CODE, self.code.encode()),
         )
-        return Message(self.channel, message.payload, message.key, with_headers(kept, *history))
+        back = Message(self.channel, message.payload, message.key, with_headers(kept, *history))
+        return resent(back, str(replays).encode())
 
 
 class DeadLetters:

@@ -115,6 +115,11 @@ def _checked(value: T, wanted: type[T], header: str | None = None) -> T:
     )
 
 
+def expiring(moment: float) -> tuple[str, bytes]:
+    """What says that a message is of no use after a moment, in seconds since the epoch."""
+    return EXPIRES_AT, b"%d" % int(moment * 1000)
+
+
 def text_of(value: bytes | None) -> str:
     """A header for people: what is not text is shown with marks, never an error."""
     return "" if value is None else value.decode("utf-8", "replace")

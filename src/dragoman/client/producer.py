@@ -9,13 +9,13 @@ from typing import Any, Generic, TypeVar
 
 from dragoman.client.arguments import at_least, require
 from dragoman.client.contracts import Bound, Contracts
-from dragoman.client.headers import EXPIRES_AT, MESSAGE_ID, GivenHeaders, headers_of
+from dragoman.client.headers import MESSAGE_ID, GivenHeaders, expiring, headers_of
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
 from dragoman.client.role import Sending
 from dragoman.client.sequence.parts import PART, cut
-from dragoman.client.transactional.brokered import GATHERED, gather
+from dragoman.client.transactional.brokered import gather
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ClientError, EncodeError, Unsupported
 from dragoman.core.message import Headers, Message, Position, header, with_headers
@@ -91,23 +91,25 @@ class Producer(Generic[T]):
         """
         if delay:
             self._check_delay(delay)
-        if self._in_parts and value is not None:
-            return (await self.publish_in_parts(value, key=key, headers=headers))[-1]
         pairs = self._expiring(headers_of(headers) if headers else (), expires_in)
-        if GATHERED.get() is not None:
-            gather((await self._message(value, key, pairs, partition),))
+        message = await self._message(value, key, pairs, partition)
+        if self._in_parts and value is not None:
+            return (await self._publish_parts(message, PART, delay))[-1]
+        if gather((message,)):
             self._counters.published += 1
             return None
-        return await self.send(value, key, pairs, partition, delay)
-
-    async def send(
-        self, value: T | None, key: Any, pairs: Headers, partition: int | None = None, delay: float = 0.0
-    ) -> Position | None:
-        """``publish`` with headers that are known to be well formed, at once, whatever is under way."""
-        message = await self._message(value, key, pairs, partition)
         positions = await self._broker.publish((message,), delay)
         self._counters.published += 1
         return positions[0]
+
+    async def send(self, value: T | None, key: Any, pairs: Headers) -> None:
+        """``publish`` with headers that are known to be well formed, at once, whatever is under way."""
+        if self._expires_in is not None:
+            pairs = self._expiring(pairs, None)
+        message = await self._message(value, key, pairs, None)
+        for each in cut(message, PART) if self._in_parts else (message,):
+            await self._broker.publish((each,))
+        self._counters.published += 1
 
     async def _message(self, value: T | None, key: Any, pairs: Headers, partition: int | None) -> Message:
         if type(key) not in self._key_encoders:
@@ -144,6 +146,8 @@ class Producer(Generic[T]):
             ]
         if self._nameless:
             messages = [each._replace(headers=_named(each.headers)) for each in messages]
+        if self._in_parts:
+            return [(await self._publish_parts(each, PART, delay))[-1] for each in messages]
         if gather(messages):
             self._counters.published += len(messages)
             return [None] * len(messages)
@@ -158,16 +162,18 @@ class Producer(Generic[T]):
 
         Whoever handles it is given the whole. All parts have the key, or one of their own without it.
         """
-        if type(key) not in self._key_encoders:
-            await self._learn_key(type(key))
-        raw_key = self._key_encoders[type(key)](key)
         pairs = self._expiring(headers_of(headers), None)
-        whole = Message(self.channel, self._encode(value), raw_key, pairs)
-        parts = cut(whole, part_size)
+        return await self._publish_parts(await self._message(value, key, pairs, None), part_size, 0.0)
+
+    async def _publish_parts(self, whole: Message, size: int, delay: float) -> Sequence[Position | None]:
+        parts = cut(whole, size)
         if gather(parts):
             positions: list[Position | None] = [None] * len(parts)
         else:
-            positions = [position for part in parts for position in await self._broker.publish((part,))]
+            # One by one: all of them at once may be more than the broker takes.
+            positions = [
+                position for part in parts for position in await self._broker.publish((part,), delay)
+            ]
         self._counters.published += 1
         return positions
 
@@ -184,8 +190,7 @@ class Producer(Generic[T]):
         if seconds is None:
             return pairs
         require("The option expires_in", seconds, int, float)
-        expires = int((clock_of(self._broker).now() + seconds) * 1000)
-        return with_headers(pairs, (EXPIRES_AT, str(expires).encode()))
+        return with_headers(pairs, expiring(clock_of(self._broker).now() + seconds))
 
     def _check_delay(self, delay: float) -> None:
         at_least("delay", delay, 0)

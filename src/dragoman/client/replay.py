@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
 from dragoman.client.headers import REPLAYED_FROM
 from dragoman.client.history import Start, history
+from dragoman.client.sequence.parts import resent
 from dragoman.core.broker import Broker
 from dragoman.core.message import Message, with_headers
 
@@ -27,11 +29,11 @@ async def replay(
     says where it comes from. ``progress`` is told the number so far.
     """
     batch: list[Message] = []
-    sent = 0
+    sent, run = 0, secrets.token_hex(4).encode()
     async for message in history(broker, source, start=start):
         if until is not None and (message.timestamp or 0) >= until:
             continue
-        batch.append(_copy(message, target))
+        batch.append(resent(_copy(message, target), run))
         if len(batch) == BATCH:
             sent += len(await broker.publish(batch))
             batch.clear()

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.client.contracts import Bound
 from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
-from dragoman.client.headers import CORRELATION_ID, EXPIRES_AT, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO
+from dragoman.client.headers import CORRELATION_ID, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO, expiring
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
 from dragoman.client.transactional.brokered import gather
@@ -129,8 +129,7 @@ class Answers:
     ) -> None:
         try:
             if self.expires_in is not None:
-                expires = str(int((clock_of(self.broker).now() + self.expires_in) * 1000)).encode()
-                pairs = (*pairs, (EXPIRES_AT, expires))
+                pairs = (*pairs, expiring(clock_of(self.broker).now() + self.expires_in))
             message = Message(target, payload, delivery.message.key, pairs)
             if not gather((message,)):
                 await self.broker.publish((message,))

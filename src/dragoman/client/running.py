@@ -188,7 +188,7 @@ class Running:
     async def outbox(self, channel: str, cls: type[T]) -> Outbox[T]:
         storage = self.require_storage()
         await self.producer(channel, cls)
-        return storage.outbox(channel, await self._contracts.bind(channel, cls))
+        return storage.outbox(channel, await self._contracts.bind(channel, cls), self._sending(channel))
 
     async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
         found = self.producers.get((channel, cls))
@@ -196,8 +196,7 @@ class Running:
             return found
         if not is_record(cls):
             raise no_record(channel, cls)
-        client = self._client
-        sending = Sending() if client.role is None else client.role.sending(channel)
+        client, sending = self._client, self._sending(channel)
         if client.options.auto_register_channels:
             await self.broker.create(Channel(channel, client.options.partitions))
         bound = await self._contracts.bind(channel, cls)
@@ -205,6 +204,11 @@ class Running:
         made: Producer[T] = Producer(channel, bound, self.broker, self._contracts, counters, sending)
         self.producers[channel, cls] = made
         return made
+
+    def _sending(self, channel: str) -> Sending:
+        """How the model, if there is one, wants messages sent to a channel."""
+        role = self._client.role
+        return Sending() if role is None else role.sending(channel)
 
     async def stop(self) -> None:
         self._pauses.end()

@@ -6,8 +6,8 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dragoman.client.headers import SEQUENCE_ID, SEQUENCE_POSITION, SEQUENCE_SIZE
-from dragoman.core.errors import ConfigurationError, FrameError
+from dragoman.client.headers import MESSAGE_ID, SEQUENCE_ID, SEQUENCE_POSITION, SEQUENCE_SIZE
+from dragoman.core.errors import ConfigurationError, EncodeError, FrameError
 from dragoman.core.message import Headers, Message, header, with_headers
 
 PART = 256 * 1024
@@ -33,7 +33,9 @@ def cut(message: Message, size: int) -> list[Message]:
     """The parts of a message, in order. They share a key, so that they share a partition."""
     if size < 1:
         raise ConfigurationError(f"A part of {size} bytes holds nothing.", next="Use 1 or more.")
-    payload = message.payload or b""
+    payload = message.payload
+    if payload is None:
+        raise EncodeError("A tombstone has no parts.", next="Publish it as it is.", channel=message.channel)
     id = secrets.token_hex(8).encode()
     pieces = [payload[start : start + size] for start in range(0, len(payload), size)] or [b""]
     return [
@@ -45,9 +47,23 @@ def cut(message: Message, size: int) -> list[Message]:
 
 
 def _marked(headers: Headers, id: bytes, position: int, size: int) -> Headers:
-    return with_headers(
-        headers, (SEQUENCE_ID, id), (SEQUENCE_POSITION, b"%d" % position), (SEQUENCE_SIZE, b"%d" % size)
-    )
+    number = b"%d" % position
+    marks = [(SEQUENCE_ID, id), (SEQUENCE_POSITION, number), (SEQUENCE_SIZE, b"%d" % size)]
+    named = header(headers, MESSAGE_ID)
+    if named is not None:
+        # A broker that tells repetitions by it must not take one part for another.
+        marks.append((MESSAGE_ID, named + b"/" + number))
+    return with_headers(headers, *marks)
+
+
+def resent(message: Message, mark: bytes) -> Message:
+    """A part that is sent once more on purpose is one of a new sequence: the old one may be done with."""
+    id = header(message.headers, SEQUENCE_ID)
+    if id is None:
+        return message
+    new = id + b"." + mark
+    key = new if message.key == id else message.key
+    return message._replace(key=key, headers=with_headers(message.headers, (SEQUENCE_ID, new)))
 
 
 def place_of(message: Message) -> Place | None:
@@ -71,6 +87,9 @@ def join(parts: Sequence[Message]) -> Whole:
     last = parts[-1]
     marks = (SEQUENCE_ID, SEQUENCE_POSITION, SEQUENCE_SIZE)
     headers = tuple(pair for pair in last.headers if pair[0] not in marks)
+    named = header(headers, MESSAGE_ID)
+    if named is not None:
+        headers = with_headers(headers, (MESSAGE_ID, named.removesuffix(b"/%d" % (len(parts) - 1))))
     key = None if last.key == header(last.headers, SEQUENCE_ID) else last.key
     whole = Whole(
         last.channel,

@@ -12,16 +12,27 @@ from dragoman.core.message import Message
 
 RECEIVER: ContextVar[Receiver | None] = ContextVar("dragoman-receiver", default=None)
 """Where the message that is being handled came from."""
-GATHERED: ContextVar[list[Message] | None] = ContextVar("dragoman-gathered", default=None)
-"""What the handler has sent so far, to be published when it is done."""
+
+
+class Gathering:
+    """What the handler has sent so far, to be published when it is done."""
+
+    __slots__ = ("messages", "open")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.open = True
+
+
+GATHERING: ContextVar[Gathering | None] = ContextVar("dragoman-gathering", default=None)
 
 
 def gather(messages: tuple[Message, ...] | list[Message]) -> bool:
     """Whether these belong to a transaction under way; if so, they are part of it now."""
-    gathered = GATHERED.get()
-    if gathered is None:
+    gathering = GATHERING.get()
+    if gathering is None or not gathering.open:
         return False
-    gathered += messages
+    gathering.messages += messages
     return True
 
 
@@ -29,15 +40,17 @@ def in_transaction(handler: Handler, broker: Broker) -> Handler:
     """What fails leaves nothing behind; what is done is done as a whole."""
 
     async def invoke(delivery: Delivery) -> Outcome:
-        gathered: list[Message] = []
-        token = GATHERED.set(gathered)
+        gathering = Gathering()
+        token = GATHERING.set(gathering)
         try:
             outcome = await handler(delivery)
         finally:
-            GATHERED.reset(token)
+            # What tasks of the handler send when it has ended goes out by itself.
+            gathering.open = False
+            GATHERING.reset(token)
         if outcome.acknowledge:
             transactional = cast("Transactional", broker)
-            await transactional.transact(gathered, RECEIVER.get(), (delivery.message,))
+            await transactional.transact(gathering.messages, RECEIVER.get(), (delivery.message,))
         return outcome
 
     return invoke

@@ -6,7 +6,7 @@ import hashlib
 
 from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
-from dragoman.client.headers import MESSAGE_ID, text_of
+from dragoman.client.headers import MESSAGE_ID
 from dragoman.core.errors import MessageError
 
 _LONGEST = 200
@@ -26,7 +26,8 @@ def identity_of(delivery: Delivery, place: Correlation | None, by_position: bool
     else:
         found = place.in_value(delivery.value)
     if found is not None:
-        return _short(f"{message.channel}/{text_of(found)}")
+        # An id need not be text, and two that differ must differ here.
+        return _short(f"{message.channel}/{found.decode(errors='backslashreplace')}")
     if place is not None or message.offset is None or not by_position:
         raise MessageError(
             "The message cannot be told from others, so it cannot be handled just once.",

@@ -16,22 +16,32 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from dragoman.client.contracts import Bound
-from dragoman.client.headers import MESSAGE_ID, GivenHeaders, headers_of
+from dragoman.client.headers import MESSAGE_ID, GivenHeaders, expiring, headers_of, text_of
 from dragoman.client.keys import plain_key
+from dragoman.client.role import Sending
+from dragoman.client.sequence.parts import PART, cut
+from dragoman.core.clock import Clock
 from dragoman.core.database import Transaction
 from dragoman.core.log import pack_headers
-from dragoman.core.message import header, with_headers
+from dragoman.core.message import Message, header, with_headers
 
 T = TypeVar("T")
+
+_INSERT = """INSERT INTO dragoman_outbox (channel, message_key, payload, headers, created)
+    VALUES (?, ?, ?, ?, ?)"""
 
 
 class Outbox(Generic[T]):
     """Messages of one class for one channel. Synchronous, for use with a transaction, from any thread."""
 
-    def __init__(self, channel: str, bound: Bound, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, channel: str, bound: Bound, tell: Callable[[], None], clock: Clock, sending: Sending
+    ) -> None:
         self.channel = channel
         self._bound = bound
         self._tell = tell
+        self._clock = clock
+        self._sending = sending
 
     def publish(
         self, tx: Transaction, value: T, *, key: Any = None, headers: GivenHeaders | None = None
@@ -44,11 +54,13 @@ class Outbox(Generic[T]):
         pairs = headers_of(headers)
         given = header(pairs, MESSAGE_ID)
         id = secrets.token_hex(16).encode() if given is None else given
-        packed = pack_headers(with_headers(pairs, (MESSAGE_ID, id)))
-        tx.execute(
-            "INSERT INTO dragoman_outbox (channel, message_key, payload, headers, created)"
-            " VALUES (?, ?, ?, ?, ?)",
-            (self.channel, plain_key(key), self._bound.encode(value), packed, time.time()),
-        )
+        marks = [(MESSAGE_ID, id)]
+        if self._sending.expires_in is not None:
+            marks.append(expiring(self._clock.now() + self._sending.expires_in))
+        whole = Message(self.channel, self._bound.encode(value), plain_key(key), with_headers(pairs, *marks))
+        for each in cut(whole, PART) if self._sending.in_parts else (whole,):
+            tx.execute(
+                _INSERT, (each.channel, each.key, each.payload, pack_headers(each.headers), time.time())
+            )
         self._tell()
-        return id.decode()
+        return text_of(id)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dragoman.client.contracts import Bound
+from dragoman.client.pausing import clock_of
+from dragoman.client.role import Sending
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.client.transactional.receiving import forget_old
 from dragoman.client.transactional.relay import Relay
@@ -23,6 +25,7 @@ class Storage:
 
     def __init__(self, database: Database, broker: Broker, relay: bool) -> None:
         self.database = database
+        self._clock = clock_of(broker)
         self._relay = Relay(database, broker) if relay else None
 
     async def start(self) -> None:
@@ -34,9 +37,9 @@ class Storage:
         create_tables(self.database, ALL)
         forget_old(self.database, time.time())
 
-    def outbox(self, channel: str, bound: Bound) -> Outbox[T]:
+    def outbox(self, channel: str, bound: Bound, sending: Sending) -> Outbox[T]:
         tell: Callable[[], None] = _nobody if self._relay is None else self._relay.tell
-        return Outbox(channel, bound, tell)
+        return Outbox(channel, bound, tell, self._clock, sending)
 
     async def stop(self) -> None:
         if self._relay is not None:
