@@ -91,3 +91,33 @@ def test_tail_stops_after_as_many_as_it_was_told(tmp_path: Path) -> None:
         check=True,
     )
     assert [json.loads(line)["payload"] for line in done.stdout.splitlines()] == ["30", "31"]
+
+
+def test_lines_that_cannot_be_read_are_told_and_the_others_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders-value.avsc").write_text('"string"')
+    (tmp_path / "lines").write_bytes(b'"one"\n"\xff"\n{\n12\n"tw\xc3\xb6"\n')
+    main_until_done("registry register orders-value orders-value.avsc --registry sqlite://registry.db")
+    main_until_done("channel create orders --broker embedded://broker")
+    capsys.readouterr()
+    code = main_until_done(
+        "channel publish orders --file lines --json --broker embedded://broker --registry sqlite://registry.db"
+    )
+    printed = capsys.readouterr()
+    assert code == 1
+    assert json.loads(printed.out) == {"channel": "orders", "published": 2, "refused": 3}
+    assert [line.partition(":")[0] for line in printed.err.splitlines() if line.startswith("line ")] == [
+        "line 2",
+        "line 3",
+        "line 4",
+    ]
+
+
+def main_until_done(words: str) -> object:
+    try:
+        main(words.split())
+    except SystemExit as ended:
+        return ended.code
+    return 0

@@ -169,13 +169,14 @@ def replay(
         say(f"Replayed {sent} message{'s' if sent != 1 else ''} from {source} to {target}.")
 
 
-def _lines(values: list[str] | None, file: Path | None) -> Iterator[tuple[int, str]]:
+def _lines(values: list[str] | None, file: Path | None) -> Iterator[tuple[int, str | bytes]]:
+    """With their numbers, and as bytes: what is not UTF-8 is one line's fault, not that of the others."""
     if values and file:
         raise typer.BadParameter("Give messages or a file, not both.")
     if values:
         yield from enumerate(values, 1)
         return
-    stream = sys.stdin if file is None or str(file) == "-" else file.open()
+    stream = sys.stdin.buffer if file is None or str(file) == "-" else file.open("rb")
     with stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
