@@ -34,8 +34,8 @@ from dragoman.gateway.store.port import Store, Ticket
 
 log = logging.getLogger("dragoman.gateway")
 
-_GIVEN_UP = 30.0
-"""Seconds after which a ticket without an outcome was left by somebody who died."""
+_GIVEN_UP = 3
+"""After so many times the time for forwarding, a ticket without an outcome was left by somebody who died."""
 
 
 class Receipt(msgspec.Struct, frozen=True, rename="camel"):
@@ -107,7 +107,7 @@ class DropOff:
         lifetimes = self._options.policy.lifetimes(admission.rule, envelope.originator.message_ttl)
         await self._quota.check(principal.owner)
         ticket = _ticket(envelope, principal, now, remembered)
-        claim = await self._store.claim(ticket, stale=now - _GIVEN_UP)
+        claim = await self._store.claim(ticket, stale=now - _GIVEN_UP * self._options.forward_timeout)
         if not claim.mine:
             return self._repeated(ticket, claim.digest, claim.outcome), False
         try:
@@ -200,7 +200,7 @@ class DropOff:
         try:
             await self._store.release(key)
         except NotNow:
-            log.warning("A ticket could not be given back; its request is accepted again in half a minute.")
+            log.warning("A ticket could not be given back; its request is accepted again in a while.")
 
 
 def _check_request(envelope: Envelope) -> None:

@@ -49,6 +49,7 @@ class GatewayOptions:
     most_waiting: int = 20_000
     """Collections that may wait at once."""
     forward_timeout: float = 10.0
+    """Seconds that the broker has to take a request."""
     audit: str | None = None
     """A file for the audit; without it, the log."""
 
