@@ -11,6 +11,10 @@ from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
+from dragoman.language.editing.completion import proposals
+from dragoman.language.model import Model
+from dragoman.language.parser import parse
+
 URI = "file:///shop.mdsl"
 TEXT = """API description Shop
 
@@ -155,6 +159,18 @@ async def test_pointers_into_the_payload_are_completed(editor: Editor) -> None:
     editor.change(TEXT.replace('"$message.payload#/id"', '"', 1))
     found = await editor.complete('CORRELATION_ID is "')
     assert found == ["$message.payload#/id"]
+
+
+def test_a_condition_is_completed_from_both_sides_of_a_conversation() -> None:
+    text = """API description A
+data type Ask { "question": D<int> }
+data type Tell { "answer": D<int> }
+channel C request message Q on path "q" expecting payload Ask
+  reply message R on path "r" delivering payload Tell
+message endpoint E uses channels: C where consumed if \""""
+    model = Model(parse(f'{text}$message.payload#/answer" == 1'))
+    found = [each.text for each in proposals(text, len(text), model)]
+    assert found == ["$message.payload#/question", "$message.payload#/answer"]
 
 
 async def test_definition_references_and_rename(editor: Editor) -> None:

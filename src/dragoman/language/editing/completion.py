@@ -79,17 +79,18 @@ def _in_string(tokens: list[str], before: str, model: Model) -> list[Proposal]:
     if tokens[-1:] not in (["is"], ["if"]):
         return []
     if tokens[:1] == ["channel"]:
-        names = re.findall(r"\bmessage\s+(\w+)", before)
+        names = re.findall(r"\bmessage\s+(\w+)", before)[-1:]
     else:
-        named = [word for word in tokens if word in model.channels or word in model.messages]
-        names = _messages_of(model, named[-1]) if named else []
-    found = [model.messages[name][1] for name in names[-1:] if name in model.messages]
-    return [Proposal(pointer, "pointer") for message in found for pointer in pointers(model, message)]
+        used = [word for word in tokens if word in model.channels or word in model.messages][-1:]
+        names = [name for word in used for name in _messages_of(model, word)]
+    found = [model.messages[name][1] for name in names if name in model.messages]
+    texts = dict.fromkeys(pointer for message in found for pointer in pointers(model, message))
+    return [Proposal(pointer, "pointer") for pointer in texts]
 
 
 def _messages_of(model: Model, name: str) -> list[str]:
     if name in model.channels:
-        return [message.name.text for message in model.channels[name].messages[:1]]
+        return [message.name.text for message in model.channels[name].messages]
     return [name]
 
 

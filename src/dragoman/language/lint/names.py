@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from functools import cache
 
 from dragoman.language import syntax as s
 from dragoman.language.diagnostic import Edit, Fix, replace
@@ -56,12 +57,16 @@ def unknown_reference(model: Model) -> Iterator[Finding]:
     for each in found:
         if each.declares:
             declared.setdefault(each.kind, set()).add(each.name.text)
+
+    @cache
+    def nearest(kind: str, name: str) -> str | None:
+        return next(iter(get_close_matches(name, sorted(declared.get(kind, ())), n=1)), None)
+
     for each in found:
-        known = declared.get(each.kind, set())
-        if each.declares or each.name.text in known:
+        if each.declares or each.name.text in declared.get(each.kind, ()):
             continue
-        near = get_close_matches(each.name.text, sorted(known), n=1)
-        fix = replace(f"Change to '{near[0]}'", each.name.span, escaped(near[0])) if near else None
+        near = nearest(each.kind, each.name.text)
+        fix = replace(f"Change to '{near}'", each.name.span, escaped(near)) if near else None
         yield Finding(f"There is no {each.kind} '{each.name.text}'.", each.name.span, fix)
     yield from _one_way_messages_used(model)
 
