@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation
-from types import NoneType
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from dragoman.core.errors import ConstraintViolated, MessageError
 from dragoman.schema.describing import unwrapped
-from dragoman.schema.markers import Primitive, Unit
+from dragoman.schema.markers import Unit
 from dragoman.schema.types import (
     ArrayType,
     DecimalType,
     EnumType,
     FixedType,
     MapType,
-    PrimitiveType,
     RecordType,
     Type,
     UnionType,
@@ -33,16 +31,6 @@ Convert = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_DAY = date(1970, 1, 1)
 _MICROSECOND = timedelta(microseconds=1)
-_PYTHON: dict[Primitive, type] = {
-    Primitive.NULL: NoneType,
-    Primitive.BOOLEAN: bool,
-    Primitive.INT: int,
-    Primitive.LONG: int,
-    Primitive.FLOAT: float,
-    Primitive.DOUBLE: float,
-    Primitive.BYTES: bytes,
-    Primitive.STRING: str,
-}
 
 
 class Conversion(NamedTuple):
@@ -73,8 +61,6 @@ def python_type(type: Type) -> Any:
     match type:
         case RecordType() | EnumType():
             return type.cls
-        case PrimitiveType():
-            return _PYTHON[type.primitive]
         case DecimalType():
             return Decimal
         case FixedType():

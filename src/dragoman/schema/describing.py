@@ -250,21 +250,8 @@ def ordered(type: Type, default: Any) -> Type:
     return UnionType((first, *(branch for branch in type.branches if branch is not first)))
 
 
-_PRIMITIVES: dict[Primitive, type] = {
-    Primitive.BOOLEAN: bool,
-    Primitive.INT: int,
-    Primitive.LONG: int,
-    Primitive.FLOAT: float,
-    Primitive.DOUBLE: float,
-    Primitive.BYTES: bytes,
-    Primitive.STRING: str,
-}
-
-
 def _takes(branch: Type, value: Any) -> bool:
     match branch:
-        case PrimitiveType():
-            return type(value) is _PRIMITIVES.get(branch.primitive)
         case DecimalType():
             return isinstance(value, Decimal)
         case FixedType():

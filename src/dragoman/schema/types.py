@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from enum import Enum, StrEnum
+from types import NoneType
 from typing import Any, Literal
 from uuid import UUID
 
@@ -42,10 +43,26 @@ class Names:
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
 
+_PYTHON: dict[Primitive, type[Any]] = {
+    Primitive.NULL: NoneType,
+    Primitive.BOOLEAN: bool,
+    Primitive.INT: int,
+    Primitive.LONG: int,
+    Primitive.FLOAT: float,
+    Primitive.DOUBLE: float,
+    Primitive.BYTES: bytes,
+    Primitive.STRING: str,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
     primitive: Primitive
     constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def python(self) -> type[Any]:
+        return _PYTHON[self.primitive]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,13 +17,12 @@ from dragoman.registry.http.answers import json_answer, sentence
 from dragoman.registry.http.contracts import compatibility_named, service_of, visible_schema
 from dragoman.registry.http.requests import (
     context_of,
-    flag,
     id_of,
     path_text,
     principal_of,
     read_json,
 )
-from dragoman.registry.http.subjects import subject_of
+from dragoman.registry.http.subjects import deleted, subject_of
 from dragoman.registry.model import LATEST, Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.refusals import status_of
@@ -172,9 +171,7 @@ async def put_subject(request: Request) -> Response:
 
 
 async def delete_subject(request: Request) -> Response:
-    permanent = flag(request, "permanent")
-    name = await subject_of(request, Role.ADMIN if permanent else Role.WRITE)
-    return answer(list(await service_of(request).delete(str(name), permanent=permanent)))
+    return answer(await deleted(request))
 
 
 async def list_versions(request: Request) -> Response:
@@ -197,10 +194,7 @@ async def get_version(request: Request) -> Response:
 
 
 async def delete_version(request: Request) -> Response:
-    permanent = flag(request, "permanent")
-    name = await subject_of(request, Role.ADMIN if permanent else Role.WRITE)
-    number = lookup.version_number(path_text(request, "version"))
-    (gone,) = await service_of(request).delete(str(name), number, permanent=permanent)
+    (gone,) = await deleted(request)
     return answer(gone)
 
 

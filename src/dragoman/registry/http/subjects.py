@@ -181,17 +181,21 @@ async def referenced_by(request: Request) -> Response:
 
 
 async def delete_subject(request: Request) -> Response:
-    permanent = flag(request, "permanent")
-    name = await subject_of(request, Role.ADMIN if permanent else Role.WRITE)
-    return answer(list(await service_of(request).delete(str(name), permanent=permanent)))
+    return answer(await deleted(request))
 
 
 async def delete_version(request: Request) -> Response:
+    (gone,) = await deleted(request)
+    return answer(gone)
+
+
+async def deleted(request: Request) -> list[int]:
+    """The versions of the path's subject, or the one that the path names, that were hidden, or are gone."""
     permanent = flag(request, "permanent")
     name = await subject_of(request, Role.ADMIN if permanent else Role.WRITE)
-    number = lookup.version_number(path_text(request, "version"))
-    (gone,) = await service_of(request).delete(str(name), number, permanent=permanent)
-    return answer(gone)
+    one = "version" in request.path_params
+    number = lookup.version_number(path_text(request, "version")) if one else None
+    return list(await service_of(request).delete(str(name), number, permanent=permanent))
 
 
 async def check_version(request: Request) -> Response:
