@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.language.generators import yaml as our_yaml
 from dragoman.language.generators.asyncapi import SPECS, generate, render
+from dragoman.language.generators.picture.system import system_svg
 from dragoman.language.model import Model, load_model
 from dragoman.language.parser import parse_strictly
 from tests.language.node import official
@@ -215,6 +216,22 @@ def test_servers_have_host_path_protocol_and_security() -> None:
     assert schemes["P11"]["flows"]["implicit"]["availableScopes"] == {"r": "Read"}
     assert document["channels"]["B"]["servers"] == [{"$ref": "#/servers/B1"}]
     assert list(document["servers"]) == ["B1", "B2", "B22"]
+
+
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("amqps://u:p@h:5671/v@w", "amqps://h:5671/v@w"),
+        ("u:p@h:1883", "h:1883"),
+        ("kafka://u:s@p@a:1,b:2", "kafka://a:1,b:2"),
+        ("amqp://h?note=a@b", "amqp://h?note=a@b"),
+    ],
+)
+def test_passwords_of_locations_are_in_no_document_and_no_picture(location: str, shown: str) -> None:
+    text = EVERYTHING.replace("amqps://u:p@h:5671/v", location)
+    assert generate(load(text), "2.6.0")["servers"]["B1"]["url"] == shown
+    assert "u:" not in generate(load(text))["servers"]["B1"]["host"]
+    assert f"AMQP at {shown}<" in system_svg(load(text))
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,15 @@ Two trees are equal when they mean the same: places, quotes and layout do not co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar
 
 from dragoman.language.tokens import Span
+
+_LOGIN = re.compile(r"(^|://)[^/?#]*@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,6 +295,11 @@ class Exposure(Node):
     protocol: Keyword
     bindings: Bindings | None = None
     policies: tuple[Policy, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """The location without name and password, as documents and pictures show it."""
+        return _LOGIN.sub(r"\1", self.location.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ def document(model: Model, spec: str, exchanges: list[Exchange], used: list[str]
 def _server(broker: s.Broker, exposure: s.Exposure) -> dict[str, Any]:
     return without_nothing(
         {
-            "url": exposure.location.value,
+            "url": exposure.address,
             "protocol": parts.protocol(exposure),
             "description": broker.description.value.strip() if broker.description else None,
             "security": [{policy.name.text: _scopes(policy)} for policy in exposure.policies],

@@ -49,7 +49,7 @@ def document(model: Model, spec: str, exchanges: list[Exchange], used: list[str]
 
 
 def _server(broker: s.Broker, exposure: s.Exposure) -> dict[str, Any]:
-    host, path = _host_and_path(exposure.location.value)
+    host, path = _host_and_path(exposure.address)
     return without_nothing(
         {
             "host": host,
@@ -63,12 +63,12 @@ def _server(broker: s.Broker, exposure: s.Exposure) -> dict[str, Any]:
 
 
 def _host_and_path(location: str) -> tuple[str, str]:
-    """A location in its parts, without who logs in; what is no address is the host as it stands."""
+    """A location in its parts; what is no address is the host as it stands."""
     try:
         split = urlsplit(location if "://" in location else f"//{location}")
     except ValueError:
         return location, ""
-    return split.netloc.rpartition("@")[2] or location, split.path
+    return split.netloc or location, split.path
 
 
 def _channels(model: Model, exchanges: list[Exchange]) -> dict[str, Any]:

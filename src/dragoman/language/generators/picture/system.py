@@ -283,7 +283,7 @@ def _legend(drawing: Drawing, model: Model, colours: dict[str, str], top: float)
     """The brokers with their colours, protocols and places."""
     y = top + 14
     for name, broker in model.brokers.items():
-        where = "; ".join(f"{e.protocol.text} at {e.location.value}" for e in broker.exposures)
+        where = "; ".join(f"{e.protocol.text} at {e.address}" for e in broker.exposures)
         drawing.rect(0, y, 16, 12, colours[name], radius=2)
         drawing.text(24, y + 10, f"{name}: {where}", 11, anchor="start")
         y += 20
