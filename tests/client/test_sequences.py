@@ -101,6 +101,19 @@ async def _done(memory: MemoryBroker) -> bool:
     return not any(lag.behind for lag in await memory.lag("pictures"))
 
 
+async def test_a_sequence_may_have_more_parts_than_the_window_has_room(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    gallery = Gallery()
+    async with Client(memory, registry, [gallery.endpoint], options=ClientOptions(window=2)) as client:
+        await client.publish_in_parts("pictures", PICTURE, part_size=512)
+        await until(lambda: gallery.seen)
+        async with client.poll("pictures", Picture, group="polling", limit=1) as pictures:
+            assert [picture async for picture in pictures] == [PICTURE]
+        await until(lambda: _done(memory))
+    assert gallery.seen == [PICTURE]
+
+
 async def test_parts_out_of_order_and_twice_make_one_whole(memory: MemoryBroker, registry: Registry) -> None:
     parts = await parts_of(registry)
     shuffled = parts + parts[:4]

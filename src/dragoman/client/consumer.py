@@ -31,7 +31,7 @@ LONGEST_REST = 15.0
 @dataclass(frozen=True, slots=True)
 class Pace:
     window: int
-    """Messages in flight at most."""
+    """Messages in flight at most, without those that wait for others."""
     drain_timeout: float
 
 
@@ -104,7 +104,7 @@ class Consumer:
         await flight.settle()
         if flight.count:
             await self._beat(receiver)
-        room = self._pace.window - flight.count
+        room = self._pace.window - flight.count + flight.waiting
         if room <= 0:
             await flight.progress(BEAT / 2)
             return

@@ -22,12 +22,14 @@ log = logging.getLogger("dragoman.client")
 class Flight:
     """Takes deliveries, has them handled, and settles them with the receiver when the loop says so.
 
-    ``count`` is how many are in flight. Handlers run in lanes, each lane a task while it has work, so that a
-    handler which never waits costs no task of its own.
+    ``count`` is how many are in flight; ``waiting`` of them for others to come, without which they cannot be
+    handled. Handlers run in lanes, each lane a task while it has work, so that a handler which never waits
+    costs no task of its own.
     """
 
     def __init__(self, receiver: Receiver, cumulative: bool, intakes: Mapping[str, Intake]) -> None:
         self.count = 0
+        self.waiting = 0
         self._receiver = receiver
         self._cumulative = cumulative
         self._intakes = intakes
@@ -118,6 +120,7 @@ class Flight:
 
     def _unfinished(self, place: Place, message: Message, outcome: Outcome) -> None:
         if outcome.later is not None:
+            self.waiting += 1
             outcome.later.add_done_callback(lambda later: self._told(place, message, later))
             return
         self._give_back(place, message, outcome.delay)
@@ -127,6 +130,7 @@ class Flight:
                 lane.clear()
 
     def _told(self, place: Place, message: Message, later: asyncio.Future[Outcome]) -> None:
+        self.waiting -= 1
         if later.cancelled():
             self._forget(place, message)
         elif later.result().acknowledge:

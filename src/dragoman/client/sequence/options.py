@@ -14,8 +14,7 @@ class SequenceOptions:
 
     bytes: int = 64 * 1024 * 1024
     parts: int = 256
-    """Also how many parts of unfinished sequences are held at once. They stay in flight, so keep it below the
-    client's window."""
+    """Also how many parts of unfinished sequences are held at once, beside the client's window."""
     timeout: float = 60.0
     """Seconds from the first part to the last."""
 
