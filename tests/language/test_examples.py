@@ -66,7 +66,7 @@ async def test_a_creditworthy_customer_gets_the_best_rate_of_all_banks(loans: Mo
 async def test_the_selective_bank_says_nothing_to_others(
     loans: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 2.0)
+    monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 5.0)
     wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=8)
     async with loans.running("memory://selective", "memory://") as client:
         reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
