@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError as ProtobufDecodeError
 from dragoman.core.errors import DecodeError, EncodeError, IncompatibleSchema, MessageError
 from dragoman.core.format import Codec
 from dragoman.formats.protobuf.compatibility import relative, unreadable
-from dragoman.formats.protobuf.diagnosis import faulty_field
+from dragoman.formats.protobuf.diagnosis import faulty_attribute, faulty_field
 from dragoman.formats.protobuf.indexes import FIRST, Indexes, decode_indexes, encode_indexes
 from dragoman.formats.protobuf.plain import compile_plain_reader, compile_plain_writer
 from dragoman.formats.protobuf.records import compile_record_reader, compile_record_writer
@@ -84,10 +84,11 @@ def _encoder(schema: ProtobufSchema, indexes: Indexes, record: RecordType | None
         except RecursionError:
             raise EncodeError(f"The value is nested too deep for {message.full_name}.") from None
         except Exception as error:
-            raise EncodeError(
-                f"The value does not fit {message.full_name}: {_why(error)}",
-                field=faulty_field(message, value),
-            ) from error
+            what = f"The value does not fit {message.full_name}: {_why(error)}"
+            field = (
+                faulty_field(message, value) if record is None else faulty_attribute(message, record, value)
+            )
+            raise EncodeError(what, field=field) from error
         return prefix + made
 
     return encode

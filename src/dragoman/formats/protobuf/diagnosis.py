@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import EncodeError as ProtobufEncodeError
 
 from dragoman.formats.protobuf.plain import compile_plain_writer
+from dragoman.formats.protobuf.records import compile_record_writer
 from dragoman.formats.protobuf.shape import is_map, map_parts
 from dragoman.formats.protobuf.values import SPECIAL
+from dragoman.schema.types import RecordType
 
 _MAX_DEPTH = 16
 
@@ -30,6 +33,17 @@ def faulty_field(message: Descriptor, value: object, depth: int = 0) -> str | No
             inner = _inside(field, part, depth + 1) if field is not None else None
             return name + (inner or "")
     return _missing(message, value)
+
+
+def faulty_attribute(message: Descriptor, record: RecordType, value: object) -> str | None:
+    """The name of the first field of an instance that cannot be written by itself."""
+    for field in record.fields:
+        write = compile_record_writer(message, replace(record, fields=(field,)))
+        try:
+            write(value)
+        except Exception:
+            return field.name
+    return None
 
 
 def _inside(field: FieldDescriptor, part: Any, depth: int) -> str | None:

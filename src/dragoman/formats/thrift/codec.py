@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.core.errors import DecodeError, EncodeError, IncompatibleSchema, MessageError
 from dragoman.core.format import Codec, Policy
 from dragoman.formats.thrift.compatibility import unreadable
-from dragoman.formats.thrift.diagnosis import faulty_field
+from dragoman.formats.thrift.diagnosis import faulty_attribute, faulty_field
 from dragoman.formats.thrift.emission import Emission, emission
 from dragoman.formats.thrift.model import Struct
 from dragoman.formats.thrift.reading import compile_reader
@@ -51,7 +51,11 @@ def _encoder(written: Struct, record: RecordType | None, protocol: Emission) -> 
         except RecursionError:
             raise EncodeError(f"The value is nested too deep for {written.name}.") from None
         except Exception as error:
-            field = faulty_field(written, value, protocol)
+            field = (
+                faulty_field(written, value, protocol)
+                if record is None
+                else faulty_attribute(written, record, value, protocol)
+            )
             raise EncodeError(f"The value does not fit {written.name}: {error}", field=field) from error
         return bytes(out)
 

@@ -7,9 +7,20 @@ from dataclasses import replace
 from typing import Any
 
 from dragoman.core.errors import MessageError
+from dragoman.formats.thrift.binding import matched
 from dragoman.formats.thrift.emission import Emission
-from dragoman.formats.thrift.model import ListType, MapType, Requiredness, SetType, Struct, StructType, Type
+from dragoman.formats.thrift.model import (
+    Field,
+    ListType,
+    MapType,
+    Requiredness,
+    SetType,
+    Struct,
+    StructType,
+    Type,
+)
 from dragoman.formats.thrift.writing import compile_writer
+from dragoman.schema.types import RecordType
 
 _MAX_DEPTH = 16
 _ERRORS = (TypeError, ValueError, AttributeError, LookupError, OverflowError, RecursionError, structs.error)
@@ -24,12 +35,28 @@ def faulty_field(struct: Struct, value: Any, emission: Emission, depth: int = 0)
         field = fields.get(name)
         if field is None:
             return str(name)
-        alone = replace(struct, kind="struct", fields=[replace(field, requiredness=Requiredness.OPTIONAL)])
         try:
-            compile_writer(alone, None, emission)(bytearray(), {name: part})
+            compile_writer(_alone(field, struct), None, emission)(bytearray(), {name: part})
         except (*_ERRORS, MessageError):
             return f"{name}{_inside(field.type, part, emission, depth + 1) or ''}"
     return None
+
+
+def faulty_attribute(struct: Struct, record: RecordType, value: object, emission: Emission) -> str | None:
+    """The name of the first field of an instance that cannot be written by itself."""
+    for field in record.fields:
+        alone = _alone(matched(struct, record)[field.name], struct)
+        write = compile_writer(alone, replace(record, fields=(field,)), emission)
+        try:
+            write(bytearray(), value)
+        except Exception:
+            return field.name
+    return None
+
+
+def _alone(field: Field, struct: Struct) -> Struct:
+    """A struct that has only this field."""
+    return replace(struct, kind="struct", fields=[replace(field, requiredness=Requiredness.OPTIONAL)])
 
 
 def _inside(type: Type, part: Any, emission: Emission, depth: int) -> str | None:
