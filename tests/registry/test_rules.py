@@ -99,3 +99,18 @@ def test_settings_that_cannot_be_kept_to_are_refused(api: httpx.Client) -> None:
     assert api.put("/config/s", json={"validateNewSchemas": True}).status_code == 200
     refused = api.put("/config/s", json={"compatibilityPolicy": "LOGICAL"}).json()
     assert (refused["error_code"], "policy" in refused["message"]) == (42203, True)
+
+
+def check(api: httpx.Client, schema: Schema) -> bool:
+    answer = api.post("/compatibility/subjects/s/versions", json={"schema": schema.text})
+    return bool(answer.json()["is_compatible"])
+
+
+def test_a_check_takes_over_what_registering_would(api: httpx.Client) -> None:
+    api.put("/config/s", json={"compatibilityGroup": "major", "validateFields": True})
+    metadata = {"properties": {"major": "1", "confluent:reserved": "note"}}
+    assert post(api, ORDER, metadata=metadata).status_code == 200
+    refused, accepted = avro(("id", "string")), avro(("id", "long"), ("more", "long", 0))
+    assert (check(api, refused), post(api, refused).status_code) == (False, 409)
+    assert (check(api, ORDER_WITH_NOTE), post(api, ORDER_WITH_NOTE).status_code) == (False, 409)
+    assert (check(api, accepted), post(api, accepted).status_code) == (True, 200)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dragoman.core.database import Transaction
 from dragoman.core.errors import SchemaError
 from dragoman.registry.identity import guid_of
-from dragoman.registry.model import Draft, Json, Settings, StoredSchema
+from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parsed, Parser
 
@@ -31,6 +31,22 @@ def propose(
     parsed = parser.parse(tx, draft.type, draft.text, draft.references, name.context)
     text = parsed.schema.normalised(2 if normalize else 1)
     return _named(name, draft, text, parsed)
+
+
+def propose_next(
+    tx: Transaction,
+    parser: Parser,
+    name: ContractName,
+    draft: Draft,
+    latest: StoredVersion | None,
+    settings: Settings,
+    *,
+    normalize: bool,
+) -> Proposal:
+    """What registering would store after the latest version, which says what the draft leaves unsaid."""
+    whole = completed(draft, latest.schema if latest else None, settings)
+    proposal = propose(tx, parser, name, whole, normalize=normalize or bool(settings.normalize))
+    return proposal._replace(bare=draft.metadata is None and draft.rule_set is None)
 
 
 def propose_import(tx: Transaction, parser: Parser, name: ContractName, draft: Draft) -> Proposal:

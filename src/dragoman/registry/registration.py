@@ -14,7 +14,7 @@ from dragoman.registry.lookup import with_content
 from dragoman.registry.model import Draft, Mode, Settings, StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parser
-from dragoman.registry.proposal import Proposal, completed, propose, propose_import
+from dragoman.registry.proposal import Proposal, propose_import, propose_next
 from dragoman.registry.rules import check_rules
 from dragoman.registry.store import contracts, history, schemas, settings
 
@@ -87,10 +87,8 @@ def _find(
 
 
 def _proposal(tx: Transaction, parser: Parser, asked: Registration, standing: Standing) -> Proposal:
-    draft = completed(asked.draft, standing.latest.schema if standing.latest else None, standing.settings)
-    normalize = asked.normalize or bool(standing.settings.normalize)
-    proposal = propose(tx, parser, asked.name, draft, normalize=normalize)
-    return proposal._replace(bare=asked.draft.metadata is None and asked.draft.rule_set is None)
+    settings, latest = standing.settings, standing.latest
+    return propose_next(tx, parser, asked.name, asked.draft, latest, settings, normalize=asked.normalize)
 
 
 def _check_mode(name: ContractName, draft: Draft, mode: Mode) -> None:

@@ -16,7 +16,7 @@ from dragoman.registry.engine import Engine
 from dragoman.registry.limits import Limits
 from dragoman.registry.model import LATEST, Draft, Settings, StoredVersion
 from dragoman.registry.name import ContractName, contract_name, parse_name
-from dragoman.registry.proposal import propose
+from dragoman.registry.proposal import propose, propose_next
 from dragoman.registry.store import contracts, history, schemas, settings
 from dragoman.schema.naming import channel_of
 
@@ -114,8 +114,8 @@ class RegistryService:
         parser = self.engine.parser
 
         def work(tx: Transaction) -> tuple[Verdict, list[str]]:
-            chosen = settings.effective(tx, name)
-            proposal = propose(tx, parser, name, draft, normalize=normalize or bool(chosen.normalize))
+            chosen, latest = settings.effective(tx, name), contracts.latest(tx, name)
+            proposal = propose_next(tx, parser, name, draft, latest, chosen, normalize=normalize)
             existing = _compared(tx, name, number)
             verdict = checking.judge(tx, parser, proposal, existing, chosen)
             if verdict.compatible:
