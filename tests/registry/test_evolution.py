@@ -225,6 +225,19 @@ def test_export_and_import_work_over_http(server: Server) -> None:
     assert httpx.post(f"{server.url}/import", content=b"{}").status_code == 422
 
 
+async def test_an_export_larger_than_any_request_comes_back_over_http(server: Server) -> None:
+    source, target = RegistryService.open("sqlite://:memory:"), connect(server.url)
+    for number in range(3):
+        text = json.dumps({"type": "record", "name": f"R{number}", "doc": "x" * 3_500_000, "fields": []})
+        await source.register(f"large-{number}", Schema("AVRO", text))
+    bundle = await administer(source).export()
+    assert len(to_json(bundle)) > source.engine.limits.body
+    assert await administer(target).restore(bundle) == {"added": 3, "known": 0}
+    assert to_json(await administer(target).export()) == to_json(bundle)
+    await source.close()
+    await target.close()
+
+
 def test_metrics_count_requests_and_hot_reads(server: Server) -> None:
     post(server, "orders-value", ORDER.text)
     for _ in range(3):

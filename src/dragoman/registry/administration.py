@@ -27,6 +27,9 @@ from dragoman.registry.name import ContractName, contract_name
 from dragoman.registry.service import RegistryService
 from dragoman.registry.store import history, keys
 
+_WHOLE = 600.0
+"""Seconds that a server gets to read or write all there is."""
+
 
 class Administration(Protocol):
     """Answers are the JSON values of the HTTP API."""
@@ -160,10 +163,11 @@ class Remote:
         await self._call("DELETE", _path(contract, "channels", channel))
 
     async def export(self) -> Bundle:
-        return bundles.from_value(await self._call("GET", "/export"))
+        return bundles.from_value(await self._call("GET", "/export", timeout=_WHOLE))
 
     async def restore(self, bundle: Bundle) -> Mapping[str, int]:
-        found: dict[str, int] = await self._call("POST", "/import", content=bundles.to_json(bundle))
+        content = bundles.to_json(bundle)
+        found: dict[str, int] = await self._call("POST", "/import", content=content, timeout=_WHOLE)
         return found
 
     async def keys(self) -> Sequence[Json]:

@@ -186,16 +186,26 @@ class RegistryClient:
         return await self.call("POST", path, params=options or None, content=msgspec.json.encode(body))
 
     async def call(
-        self, method: str, path: str, *, params: Mapping[str, str] | None = None, content: bytes | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        timeout: float | None = None,
     ) -> Any:
-        """One call of the HTTP interface, tried again while the registry is away; the JSON it answers."""
+        """One call of the HTTP interface, tried again while the registry is away; the JSON it answers.
+
+        ``timeout`` is for calls that take longer than others.
+        """
+        patience = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         headers = {"Content-Type": "application/json"} if content is not None else None
         for attempt in range(_ATTEMPTS):
             if attempt:
                 await asyncio.sleep(0.1 * 2**attempt)
             try:
                 answer = await self._http.request(
-                    method, path, params=params, content=content, headers=headers
+                    method, path, params=params, content=content, headers=headers, timeout=patience
                 )
             except (httpx.TransportError, OSError) as error:
                 failure = f"The registry does not answer: {str(error) or type(error).__name__}."

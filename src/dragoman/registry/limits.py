@@ -22,6 +22,8 @@ class Limits:
 
     body: int = 8 * 1024 * 1024
     """Bytes of a request."""
+    bundle: int = 256 * 1024 * 1024
+    """Bytes of an export that an administrator brings in."""
     schema: int = 4 * 1024 * 1024
     """Characters of a schema text."""
     depth: int = 4000

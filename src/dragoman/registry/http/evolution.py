@@ -11,7 +11,7 @@ from dragoman.registry.administration import Local
 from dragoman.registry.bundle import from_json, to_json
 from dragoman.registry.http.answers import JSON, json_answer
 from dragoman.registry.http.contracts import readable, service_of, writable
-from dragoman.registry.http.requests import number, path_text, principal_of, read_body
+from dragoman.registry.http.requests import number, path_text, principal_of, read_body, state_of
 from dragoman.registry.lookup import version_number
 from dragoman.registry.store import history
 
@@ -72,7 +72,7 @@ async def export(request: Request) -> Response:
 
 async def import_bundle(request: Request) -> Response:
     principal_of(request).require(Role.ADMIN)
-    bundle = from_json(await read_body(request))
+    bundle = from_json(await read_body(request, state_of(request).limits.bundle))
     return json_answer(await Local(service_of(request)).restore(bundle))
 
 

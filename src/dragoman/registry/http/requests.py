@@ -130,9 +130,8 @@ def page(request: Request, found: list[T] | tuple[T, ...], most: int | None = No
     return list(found[offset : offset + limit])
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, limit: int) -> bytes:
     """The whole body, or a refusal as soon as it is too large."""
-    limit = state_of(request).limits.body
     parts: list[bytes] = []
     size = 0
     async for part in request.stream():
@@ -145,7 +144,7 @@ async def read_body(request: Request) -> bytes:
 
 async def read_json(request: Request, shape: type[T]) -> T:
     """The body as JSON of this shape."""
-    body = await read_body(request)
+    body = await read_body(request, state_of(request).limits.body)
     try:
         return msgspec.json.decode(body, type=shape)
     except msgspec.ValidationError as error:
