@@ -181,3 +181,33 @@ def test_errors_name_the_field_and_keep_the_value_to_themselves(
             encode(value)
         assert "hush" not in str(caught.value) and "987" not in str(caught.value)
         assert field in str(caught.value.where.get("field") or caught.value.where["pointer"])
+
+
+@pytest.mark.parametrize("field", ["number", "text", "parts"])
+def test_none_is_no_value_of_a_field_that_is_not_optional(format: Format, field: str) -> None:
+    whole = Whole(1, "t", [])
+    setattr(whole, field, None)
+    with pytest.raises(EncodeError):
+        codec(format, Whole).encode(whole)
+
+
+@record
+class Diary:
+    day: date
+    notes: list[str]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), []),
+        (date(2026, 1, 2), "abc"),
+        (date(2026, 1, 2), {"a": 1}),
+    ],
+    ids=str,
+)
+def test_what_is_nearly_of_the_type_is_refused_rather_than_cut(
+    format: Format, given: tuple[Any, Any]
+) -> None:
+    with pytest.raises(EncodeError):
+        codec(format, Diary).encode(Diary(*given))

@@ -401,6 +401,7 @@ def test_errors_name_what_was_given(value: Any, told: str) -> None:
         ("raw", "text"),
         ("day", datetime(2026, 1, 1)),
         ("clock", 7),
+        ("clock", time(1, tzinfo=UTC)),
         ("moment", datetime(2026, 1, 1)),
         ("local", datetime(2026, 1, 1, tzinfo=UTC)),
         ("price", Decimal("0.001")),

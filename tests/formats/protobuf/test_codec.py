@@ -237,6 +237,15 @@ def test_a_class_takes_defaults_and_former_names_for_what_the_schema_lacks() -> 
         FORMAT.codec(schema, cls=Other)
 
 
+@pytest.mark.parametrize(
+    "change", [{"at": time(1, tzinfo=UTC)}, {"local": datetime(2026, 1, 1, tzinfo=UTC)}], ids=str
+)
+def test_a_time_zone_that_would_be_lost_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(EncodeError) as caught:
+        FORMAT.codec(FORMAT.parse(FORMAT.schema_of(Order)), cls=Order).encode(order(**change))
+    assert caught.value.where["field"] in change
+
+
 def test_proto2_requires_and_has_defaults() -> None:
     schema = FORMAT.parse(
         "message A { required int32 x = 1; optional int32 y = 2 [default = 5]; optional A a = 3; }"

@@ -236,6 +236,8 @@ def day(value: Any) -> int:
 def micros_of_day(value: Any) -> int:
     if not isinstance(value, dt.time):
         raise Unfit(f"{type(value).__name__} is not a time")
+    if value.tzinfo is not None:
+        raise Unfit("a time of the day has no time zone")
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1_000_000 + value.microsecond
 

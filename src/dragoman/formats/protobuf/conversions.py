@@ -126,7 +126,7 @@ def _timestamp(type: TimestampType, field: FieldDescriptor) -> Conversion | None
             )
         if type.local:
             return Conversion(
-                lambda value: values.read_timestamp(value).replace(tzinfo=None), values.write_timestamp
+                lambda value: values.read_timestamp(value).replace(tzinfo=None), values.write_local_timestamp
             )
         return Conversion(values.read_timestamp, values.write_timestamp)
     if message == "google.type.DateTime" and type.local and type.python is datetime:

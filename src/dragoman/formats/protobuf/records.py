@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 
-from dragoman.core.errors import DecodeError, IncompatibleSchema
+from dragoman.core.errors import DecodeError, EncodeError, IncompatibleSchema
 from dragoman.formats.protobuf.conversions import conversion
 from dragoman.formats.protobuf.shape import attribute, is_map, map_parts
 from dragoman.schema.binding import Convert, branches, constructor, python_type, unwrap
@@ -175,13 +175,10 @@ class _Writer(_Compiler):
 
     def field(self, found: FieldDescriptor, field: Field, record: RecordType) -> str:
         type, optional = unwrap(field.type)
-        value = f"v.{field.attribute}"
-        made = self.value(found, type, value, field, record)
-        if made == value:
-            return value
-        if optional:
-            return f"(None if {value} is None else {made})"
-        return made
+        made = self.value(found, type, "y", field, record)
+        # Protobuf would take None for a field that is not set.
+        absent = "None" if optional else f"{self.code.bind(_unset(field.name), 'unset')}()"
+        return f"({made} if (y := v.{field.attribute}) is not None else {absent})"
 
     def value(self, found: FieldDescriptor, type: Type, value: str, field: Field, record: RecordType) -> str:
         value = self.checked(value, type, field.name) if isinstance(type, ArrayType | MapType) else value
@@ -190,7 +187,8 @@ class _Writer(_Compiler):
             return value if each == "x" else f"{{k: {each} for k, x in {value}.items()}}"
         if isinstance(type, ArrayType) and found.is_repeated and not is_map(found):
             each = self.single(found, type.items, "x", field, record)
-            return value if each == "x" else f"[{each} for x in {value}]"
+            items = f"{self.code.bind(listed, 'listed')}({value})"
+            return items if each == "x" else f"[{each} for x in {items}]"
         if found.is_repeated:
             raise _unfit(record, field, f"cannot be written to the repeated field {found.full_name}")
         return self.single(found, type, value, field, record)
@@ -261,6 +259,20 @@ def _missing(name: str) -> Callable[[], Any]:
         )
 
     return missing
+
+
+def _unset(name: str) -> Callable[[], Any]:
+    def unset() -> Any:
+        raise EncodeError(f"The field {name!r} is None.", next="Make it optional, or set it.", field=name)
+
+    return unset
+
+
+def listed(value: Any) -> Any:
+    """Protobuf itself would also take the letters of a string and the keys of a dict."""
+    if not isinstance(value, list | tuple | set | frozenset):
+        raise TypeError(f"{type(value).__name__} is not a list.")
+    return value
 
 
 def _no_branch(name: str) -> Callable[[Any], Any]:

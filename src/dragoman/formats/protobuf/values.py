@@ -91,7 +91,9 @@ def read_date(message: Any) -> date:
     return date(message.year, message.month, message.day)
 
 
-def write_date(value: date) -> dict[str, int]:
+def write_date(value: Any) -> dict[str, int]:
+    if not isinstance(value, date) or isinstance(value, datetime):
+        raise TypeError(f"{type(value).__name__} is not a date.")
     return {"year": value.year, "month": value.month, "day": value.day}
 
 
@@ -100,6 +102,8 @@ def read_time(message: Any) -> time:
 
 
 def write_time(value: time) -> dict[str, int]:
+    if value.tzinfo is not None:
+        raise ValueError("A time of the day has no time zone.")
     return {
         "hours": value.hour,
         "minutes": value.minute,
@@ -116,7 +120,14 @@ def read_local(message: Any) -> datetime:
 
 
 def write_local(value: datetime) -> dict[str, int]:
-    return {**write_date(value), **write_time(value.time())}
+    return {**write_date(value.date()), **write_time(value.timetz())}
+
+
+def write_local_timestamp(value: datetime) -> Any:
+    """As if it were in UTC."""
+    if value.tzinfo is not None:
+        raise ValueError("A local timestamp has no time zone.")
+    return write_timestamp(value)
 
 
 def read_wrapper(message: Any) -> Any:

@@ -72,8 +72,8 @@ class _Writer(Compiler):
     ) -> Lines:
         """``part`` is the record's field, which is missing for a dict."""
         lines = [f"x = v.get({field.name!r})" if part is None else f"x = v.{part.attribute}"]
-        wanted = None if part is None else unwrap(part.type)[0]
-        if field.requiredness is Requiredness.REQUIRED and field.default is None:
+        wanted, optional = (None, True) if part is None else unwrap(part.type)
+        if not optional or (field.requiredness is Requiredness.REQUIRED and field.default is None):
             return [
                 *lines,
                 f"if x is None: unwritten({field.name!r})",
