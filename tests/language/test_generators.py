@@ -39,7 +39,7 @@ data type All {
   "b": D<bool>, "i": ID<int>, "l": D<long>, "f": D<float>, "d": D<double>, "s": D<string>, "r": D<raw>,
   "opt": D<string>?, "many": D<int>*, "some": { "x": D<int> }+, "odd name": D<string>, "from": D<int>,
   "left": D<int> | "right": Other, "next": All?, "pair": [ { "a": D<int> }; Other ], "any": P,
-  "either": { (D<int> | D<string>) }, "names": Names
+  "either": { (D<int> | D<string>) }, "names": Names, "lists": { (D<int>* | D<string>* | D<int>*) }
 }
 data type Other { "z": D<string> }
 data type Names Name*
@@ -76,6 +76,9 @@ def test_avro_has_optional_fields_lists_and_unions() -> None:
     assert fields["left"]["type"][0] == fields["right"]["type"][0] == "null"
     assert fields["either"]["type"] == ["int", "string"]
     assert fields["names"]["type"] == {"type": "array", "items": "string"}
+    numbers, texts = fields["lists"]["type"]
+    assert numbers == {"type": "array", "items": "int"}
+    assert texts["fields"] == [{"name": "items", "type": {"type": "array", "items": "string"}}]
     fastavro.parse_schema(document)
 
 

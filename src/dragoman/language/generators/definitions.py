@@ -156,12 +156,20 @@ class _Lowering:
         taken: set[str] = set()
         for number, option in enumerate(options, 1):
             type = self.type(option, inner, f"option{number}")
+            if isinstance(type, Listed) and any(isinstance(each, Listed) for each in fields if each != type):
+                type = self._boxed(type, inner, f"option{number}")
             name = unique(_option_name(type, number), taken)
             fields.setdefault(type, Field(name, name, type, optional=True, group=0))
         if len(fields) == 1:
             return next(iter(fields))
         self.found[inner] = Definition(inner, tuple(fields.values()), union=True)
         return Defined(inner)
+
+    def _boxed(self, items: Listed, owner: str, field: str) -> Type:
+        """A record around a list: Avro's unions have room for one list only."""
+        name = self._inner(owner, field)
+        self.found[name] = Definition(name, (Field("items", "items", items),))
+        return Defined(name)
 
     def _inner(self, owner: str, field: str) -> str:
         name = owner + capitalised(field)
