@@ -170,6 +170,19 @@ async def test_the_numbers_come_out_as_prometheus_reads_them(
     assert sum(sample.value for sample in families["dragoman_client_in_flight"].samples) == 0
 
 
+async def test_replies_are_counted_without_a_channel(memory: MemoryBroker, registry: Registry) -> None:
+    @endpoint("loans")
+    async def on_request(request: LoanRequest) -> LoanReply:
+        return LoanReply(request.request_id, 3.4)
+
+    async with Client(memory, registry, [on_request]) as client:
+        await client.request("loans", LoanRequest(1, 1.0, 1), reply=LoanReply)
+        client.metrics.replies.late = 2
+        lines = (await client.exposition()).splitlines()
+    assert 'dragoman_client_received_total{channel=""} 1' in lines
+    assert 'dragoman_client_late_total{channel=""} 2' in lines
+
+
 def test_a_histogram_counts_by_size() -> None:
     histogram = Histogram()
     for seconds in (0.0, BOUNDS[0], BOUNDS[1], 1e9):

@@ -25,6 +25,8 @@ _HELP = {
     "revoked": "Messages taken away by the broker before they were done with.",
     "replied": "Replies sent.",
     "published": "Messages published.",
+    "late": "Replies that came when nobody waited any more.",
+    "repeated": "Messages or replies that came again, and had no second effect.",
 }
 
 
@@ -38,9 +40,10 @@ def exposition(metrics: Metrics, in_flight: Mapping[str, int], lags: Iterable[La
 def _counters(metrics: Metrics) -> Iterator[str]:
     for each in fields(ChannelMetrics):
         name = f"dragoman_client_{each.name}_total"
-        yield f"# HELP {name} {_HELP.get(each.name, each.name.capitalize() + '.')}"
+        yield f"# HELP {name} {_HELP[each.name]}"
         yield f"# TYPE {name} counter"
-        for channel, counters in sorted(metrics.channels.items()):
+        # Replies to this client come to channels that change, so they are counted without one.
+        for channel, counters in (("", metrics.replies), *sorted(metrics.channels.items())):
             yield f"{name}{_labels(channel=channel)} {getattr(counters, each.name)}"
 
 

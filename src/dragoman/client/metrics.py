@@ -33,7 +33,7 @@ class ChannelMetrics:
     late: int = 0
     """Replies that came when nobody waited any more."""
     repeated: int = 0
-    """Replies that came a second time."""
+    """Messages that a transaction knows already, and replies that came a second time."""
 
 
 @dataclass(slots=True)
