@@ -38,7 +38,7 @@ def installed(project: Path = PROJECT) -> Path:
         if not (folder / "complete").exists():
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(project / name, folder / name)
-            command = [str(npm), "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+            command = [str(npm), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=5"]
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, timeout=600, check=False
             )
