@@ -101,6 +101,20 @@ async def test_a_group_that_started_at_the_end_goes_on_there_after_a_break(kafka
         assert numbers(await received(second, 1)) == [3]
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_a_group_begins_where_its_first_member_came_although_it_was_given_nothing(
+    kafka_server: Kafka, protocol: str
+) -> None:
+    async with connected(kafka_server, f"group.protocol={protocol}") as broker:
+        channel = await fresh(broker, partitions=2)
+        await broker.publish(numbered(channel, 3))
+        subscription = Subscription((channel,), channel, start="latest")
+        await (await broker.subscribe(subscription)).close()
+        await broker.publish([Message(channel, b"3")])
+        second = await broker.subscribe(subscription)
+        assert numbers(await received(second, 1)) == [3]
+
+
 @record
 class CustomerKey:
     region: str

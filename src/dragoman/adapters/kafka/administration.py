@@ -50,6 +50,12 @@ _MOMENTARY = (
     KafkaError._WAIT_COORD,
     KafkaError._NOENT,
 )
+_HAS_MEMBERS = (
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.REBALANCE_IN_PROGRESS,
+    KafkaError.STALE_MEMBER_EPOCH,
+)
 
 Place = tuple[str, int]
 R = TypeVar("R")
@@ -220,6 +226,26 @@ class Administration:
                 return patiently(lambda: stored_offsets(consumer.committed(asked, timeout=TIMEOUT)))
             finally:
                 consumer.close()
+
+    def begin(self, group: str, starts: dict[Place, int]) -> dict[Place, int]:
+        """Write down where a group begins, so that whoever joins begins there, however much later.
+
+        A group that has a place or members has begun: the server refuses it to whoever is not one of them.
+        """
+        places = [TopicPartition(*place) for place in starts]
+        with faults(group=group):
+            consumer = Consumer(onlooker_settings(self._settings, group))
+            try:
+                stored = patiently(lambda: stored_offsets(consumer.committed(places, timeout=TIMEOUT)))
+                new = [TopicPartition(*place, at) for place, at in starts.items() if place not in stored]
+                if new:
+                    consumer.commit(offsets=new, asynchronous=False)
+            except KafkaException as error:
+                if error.args[0].code() not in _HAS_MEMBERS:
+                    raise
+            finally:
+                consumer.close()
+        return starts
 
     def owner(self, group: str) -> str | None:
         """The id of the member that has the internal topic, once the group has settled that."""

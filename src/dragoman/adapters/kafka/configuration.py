@@ -164,7 +164,7 @@ def _address(url: str) -> tuple[str, dict[str, str]]:
 
 def _secured(settings: dict[str, Any], url: str) -> dict[str, Any]:
     """Fill in what follows from the rest: a user means SASL, and SASL is encrypted unless told otherwise."""
-    signs_in = "sasl.username" in settings or any(name.startswith("sasl.") for name in settings)
+    signs_in = any(name.startswith("sasl.") for name in settings)
     encrypts = any(name.startswith(("ssl.", "enable.ssl.")) for name in settings)
     if signs_in:
         settings.setdefault("security.protocol", "SASL_SSL")

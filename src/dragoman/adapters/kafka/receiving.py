@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -114,6 +115,7 @@ class KafkaReceiver:
                 if taken or remaining <= 0:
                     return taken
                 arrived = self._arrived = self._loop.create_future()
+                remaining = min(remaining, self._until_due())
             timer = self._loop.call_later(remaining, _finish, arrived)
             try:
                 await arrived
@@ -140,6 +142,12 @@ class KafkaReceiver:
             failure, self._failure = self._failure, None
             raise failure
         return taken
+
+    def _until_due(self) -> float:
+        """Seconds until one that was given back for later may be delivered."""
+        now = time.monotonic()
+        dues = (holding.waits_until - now for holding in self._holdings.values() if holding.queue)
+        return min((due for due in dues if due > 0), default=math.inf)
 
     def _wake(self) -> None:
         # The loop may be gone: then nobody waits.

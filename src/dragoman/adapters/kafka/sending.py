@@ -148,8 +148,10 @@ class Sender:
         return translated(error, channel=channels.pop() if len(channels) == 1 else None)
 
     def close(self) -> None:
-        """Blocks until everything accepted is out, or its time is over."""
-        self._producer.flush(TIMEOUT)
+        """Blocks until everything accepted is out, or its time is over: then whoever waits for it is told."""
+        if self._producer.flush(TIMEOUT):
+            self._producer.purge()
+            self._producer.flush(TIMEOUT)
         self._stopping = True
         self._reports.join()
 

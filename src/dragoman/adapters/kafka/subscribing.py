@@ -57,9 +57,9 @@ def starts(administration: Administration, subscription: Subscription) -> dict[P
     ]
     start = subscription.start
     if start == "latest":
-        return administration.ends(places)
+        return administration.begin(subscription.group, administration.ends(places))
     if isinstance(start, int):
-        return administration.at_time(places, start)
+        return administration.begin(subscription.group, administration.at_time(places, start))
     first = administration.earliest(places)
     if isinstance(start, Mapping):
         _check_partitions(start, places, subscription)
