@@ -18,7 +18,7 @@ from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from dragoman.pipeline.sink import FORMAT, SinkPlan, TableSink
 from dragoman.pipeline.state import SETTINGS, State
 from dragoman.pipeline.tables import Table, open_table
-from dragoman.pipeline.tables.writing import place_in, refuse_moved
+from dragoman.pipeline.tables.writing import place_in, refuse_moved, refuse_unkept
 from dragoman.pipeline.types import arrow_schema
 
 STATE_FOLDER = "_dragoman"
@@ -206,7 +206,9 @@ class Pipeline:
         columns = [name for name in frame.columns if name not in ("_error", "_frame")]
         merge_by = merge_columns(flow, columns)
         _require(columns, (*merge_by, *flow.partition_by), flow)
-        layout = table.prepare(arrow_schema(frame.select(*columns).schema), flow.partition_by)
+        schema = arrow_schema(frame.select(*columns).schema)
+        refuse_unkept(schema, flow.partition_by)
+        layout = table.prepare(schema, flow.partition_by)
         refuse_moved(table, layout, merge_by)
         kept = quarantine.prepare(QUARANTINE_SCHEMA, ())
         self._refuse_lost_checkpoint(flow, table, quarantine)

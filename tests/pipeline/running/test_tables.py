@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.pipeline.running.conftest import BAD, GOOD
-from tests.pipeline.source.channels import V2, V3, Place, loans
+from tests.pipeline.source.channels import V2, V3, Place, loans, payload
 
 from dragoman.cli import main
 from dragoman.core.errors import ConfigurationError, Conflict, DragomanError
@@ -18,6 +20,7 @@ from dragoman.pipeline.quarantined import Which, entries
 from dragoman.pipeline.running import Flow, Pipeline
 from dragoman.pipeline.state import Decision
 from dragoman.pipeline.tables import TABLE_FORMATS
+from dragoman.schema.framing import frame
 
 LOANS = Flow("loans")
 
@@ -49,6 +52,53 @@ def test_every_message_is_in_the_table_or_in_quarantine(spark: Any, place: Place
     ]
     assert found[0]["frame"] == b"nonsense"
     assert found[0]["key"] == b"k"
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_every_logical_type_has_its_place_in_a_table(spark: Any, place: Place, table_format: str) -> None:
+    types = {
+        "day": {"type": "int", "logicalType": "date"},
+        "early": {"type": "int", "logicalType": "time-millis"},
+        "exact": {"type": "long", "logicalType": "time-micros"},
+        "moment": {"type": "long", "logicalType": "timestamp-micros"},
+        "local": {"type": "long", "logicalType": "local-timestamp-millis"},
+        "nanos": {"type": "long", "logicalType": "timestamp-nanos"},
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "span": {"type": {"type": "fixed", "name": "Span", "size": 12, "logicalType": "duration"}},
+        "number": {"type": "string", "logicalType": "uuid"},
+        "nothing": {"type": "null"},
+        "choice": {"type": ["long", "string"]},
+        "digest": {"type": {"type": "fixed", "name": "Digest", "size": 4}},
+    }
+    fields = [{"name": n, "type": t if "logicalType" in t else t["type"]} for n, t in types.items()]
+    schema = {"type": "record", "name": "Every", "fields": fields}
+    (number,) = place.register("every-value", schema)
+    place.create("every", 1)
+    day = 86_400
+    value = {
+        "day": 1,
+        "early": 1_000,
+        "exact": 1_000_000,
+        "moment": day * 1_000_000,
+        "local": day * 1_000,
+        "nanos": 7,
+        "price": Decimal("1.50"),
+        "span": bytes(12),
+        "number": "12345678-1234-1234-1234-123456789abc",
+        "nothing": None,
+        "choice": "text",
+        "digest": b"abcd",
+    }
+    place.publish([Message("every", frame(number, payload(schema, value)))])
+    flow = Flow("every")
+    made = run(spark, place, flow, table_format=table_format)
+    (row,) = made.table(flow).read().to_pylist()
+    assert entries(made.quarantine(flow), Which()).num_rows == 0
+    assert str(row["early"]).startswith("00:00:01") and str(row["exact"]).startswith("00:00:01")
+    assert (row["day"], row["price"], row["nanos"]) == (date(1970, 1, 2), value["price"], 7)
+    assert row["moment"].timestamp() == day and row["local"] == datetime(1970, 1, 2)
+    assert row["choice"] == {"long": None, "string": "text"}
+    assert (row["digest"], row["nothing"], row["number"]) == (b"abcd", None, value["number"])
 
 
 def test_a_second_run_adds_only_what_is_new_and_the_table_follows_the_contract(

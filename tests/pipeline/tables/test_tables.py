@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
+from dragoman.pipeline.arrow.variant import VARIANT_TYPE, to_variant
 from dragoman.pipeline.tables import TABLE_FORMATS, Table, open_table
 from dragoman.pipeline.tables.table import DataFile, Layout
-from dragoman.pipeline.tables.writing import FileWriter, place_in, refuse_moved
+from dragoman.pipeline.tables.writing import FileWriter, place_in, refuse_moved, refuse_unkept
 
 META = pa.struct([("partition", pa.int64()), ("offset", pa.int64())])
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("_meta", META)])
@@ -183,6 +184,7 @@ def test_types_survive_the_table(table: Table) -> None:
             ("when", pa.timestamp("us", tz="UTC")),
             ("day", pa.date32()),
             ("price", pa.decimal128(12, 3)),
+            ("whole", VARIANT_TYPE),
             ("raw", pa.binary()),
             ("tags", pa.list_(pa.string())),
             ("counts", pa.map_(pa.string(), pa.int64())),
@@ -194,6 +196,7 @@ def test_types_survive_the_table(table: Table) -> None:
         "when": moment,
         "day": moment.date(),
         "price": Decimal("12.345"),
+        "whole": to_variant({"a": 1}),
         "raw": b"\x00\xff",
         "tags": ["x", "y"],
         "counts": [("a", 1)],
@@ -202,6 +205,51 @@ def test_types_survive_the_table(table: Table) -> None:
     batch = pa.RecordBatch.from_pylist([value], schema=schema)
     table.append(written(table, table.prepare(schema, ()), batch), "app", 0)
     assert table.read().select(schema.names).to_pylist() == [value]
+
+
+def test_types_that_a_format_lacks_are_kept_in_others(table: Table) -> None:
+    time, span = datetime.time(1, 2, 3, 4), datetime.timedelta(seconds=1.5)
+    schema = pa.schema(
+        [
+            ("at", pa.time64("ns")),
+            ("by", pa.map_(pa.string(), pa.time64("ns"))),
+            ("lasts", pa.duration("us")),
+            ("nothing", pa.null()),
+            ("_meta", META),
+        ]
+    )
+    value = {"at": time, "by": [("a", time)], "lasts": span, "nothing": None}
+    batch = pa.RecordBatch.from_pylist([value | {"_meta": {"partition": 0, "offset": 0}}], schema=schema)
+    for number in range(2):
+        table.append(written(table, table.prepare(schema, ()), batch), "app", number)
+    kept = {
+        "delta": {"at": "01:02:03.000004000", "by": [("a", "01:02:03.000004000")], "lasts": 1_500_000},
+        "iceberg": {"lasts": 1_500_000},
+    }
+    expected = value | kept.get(type(table).__name__.removesuffix("Table").lower(), {})
+    assert table.read().select(list(value)).to_pylist() == [expected, expected]
+
+
+def test_decimals_with_more_digits_are_kept_in_the_same_column(table: Table) -> None:
+    for number, price in enumerate([Decimal("1.50"), Decimal("1234567890.25")]):
+        schema = pa.schema([("price", pa.decimal128(5 + 10 * number, 2)), ("_meta", META)])
+        row = {"price": price, "_meta": {"partition": 0, "offset": number}}
+        layout = table.prepare(schema, ())
+        table.append(written(table, layout, pa.RecordBatch.from_pylist([row], schema=schema)), "app", number)
+    assert sorted(table.read()["price"].to_pylist()) == [Decimal("1.50"), Decimal("1234567890.25")]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.float64(), pa.decimal128(5, 2), pa.list_(pa.string())])
+def test_what_cannot_be_a_folder_is_no_partition(kind: Any) -> None:
+    schema = pa.schema([("v", kind)])
+    refuse_unkept(schema, ())
+    with pytest.raises(ConfigurationError, match=r"partitioned by v.*text, whole numbers"):
+        refuse_unkept(schema, ("v",))
+
+
+def test_a_record_without_fields_is_refused_wherever_it_is() -> None:
+    with pytest.raises(ConfigurationError, match="record without fields"):
+        refuse_unkept(pa.schema([("v", pa.list_(pa.map_(pa.string(), pa.struct([]))))]), ())
 
 
 def upserted(table: Table, batch_number: int, *values: tuple[int, str | None], start: int = 0) -> None:

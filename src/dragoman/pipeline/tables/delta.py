@@ -21,8 +21,12 @@ from dragoman.pipeline.tables.table import DataFile, Layout
 
 
 class DeltaTable:
-    """A folder with a ``_delta_log``. Integers are kept as 64 bits and floats as doubles, since Delta cannot
-    widen a column without rewriting."""
+    """A folder with a ``_delta_log``.
+
+    Delta cannot widen a column without rewriting, so integers are kept as 64 bits, floats as doubles and
+    decimals with all the digits there are. It has no times of day and no durations: these are kept as text
+    and as microseconds.
+    """
 
     keeps_partition_columns = False
     replaces_rows = True
@@ -150,6 +154,12 @@ def _wide(kind: Any) -> Any:
         return pa.int64()
     if pa.types.is_floating(kind):
         return pa.float64()
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(38, kind.scale)
+    if pa.types.is_time(kind):
+        return pa.string()
+    if pa.types.is_duration(kind):
+        return pa.int64()
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _wide(field.type)) for field in kind])
     if pa.types.is_list(kind):

@@ -48,6 +48,7 @@ class IcebergTable:
         return bool(self._catalog.table_exists(self._identifier))
 
     def prepare(self, schema: Any, partition_by: Sequence[str]) -> Layout:
+        schema = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
         if not self.exists():
             self._create(schema, partition_by)
         table = self._open()
@@ -62,7 +63,7 @@ class IcebergTable:
         self._catalog.create_namespace_if_not_exists(NAMESPACE)
         table = self._catalog.create_table(
             self._identifier,
-            schema=pa.schema([pa.field(field.name, field.type) for field in schema]),
+            schema=schema,
             location=f"file://{self.folder}",
             properties={
                 "write.metadata.delete-after-commit.enabled": "true",
@@ -181,7 +182,14 @@ class IcebergTable:
 
 
 def _plain(kind: Any) -> Any:
-    """pyiceberg speaks of large strings and lists; our files hold ordinary ones."""
+    """What our files hold. pyiceberg speaks of large strings and lists, and theirs are ordinary ones; Iceberg
+    has times of day to the microsecond, no durations, and no type of nothing but null."""
+    if pa.types.is_time(kind):
+        return pa.time64("us")
+    if pa.types.is_duration(kind):
+        return pa.int64()
+    if pa.types.is_null(kind):
+        return pa.string()
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):

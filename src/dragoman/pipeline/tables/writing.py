@@ -13,10 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dragoman.core.errors import Conflict
+from dragoman.core.errors import ConfigurationError, Conflict
 from dragoman.pipeline.tables.fitting import fit
 from dragoman.pipeline.tables.table import STAGING, DataFile, Layout, Table
 
+_PARTITIONS = (
+    pa.types.is_string,
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+)
+"""Types whose values are the same again once they were the name of a folder."""
 Values = tuple[tuple[str, str | None], ...]
 
 
@@ -49,6 +57,29 @@ def place_in(
         partition_by,
         table.keeps_partition_columns or merging,
     )
+
+
+def refuse_unkept(schema: Any, partition_by: Sequence[str]) -> None:
+    """Raise ``ConfigurationError`` for columns that a table cannot hold, or not as a partition."""
+    for field in schema:
+        if _without_fields(field.type):
+            raise ConfigurationError(
+                f"The column {field.name} has a record without fields, which no table can hold.",
+                next="Give the record a field.",
+            )
+        if field.name in partition_by and not any(test(field.type) for test in _PARTITIONS):
+            raise ConfigurationError(
+                f"A table cannot be partitioned by {field.name}, of type {field.type}.",
+                next="Use a column of text, whole numbers, booleans, dates or timestamps.",
+            )
+
+
+def _without_fields(kind: Any) -> bool:
+    if pa.types.is_struct(kind):
+        return kind.num_fields == 0 or any(_without_fields(each.type) for each in kind)
+    if pa.types.is_map(kind):
+        return _without_fields(kind.item_type)
+    return pa.types.is_list(kind) and _without_fields(kind.value_type)
 
 
 def refuse_moved(table: Table, layout: Layout, columns: Sequence[str]) -> None:
