@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from dragoman import (
     Client,
     Delivery,
     EndpointOptions,
+    LaterOptions,
     Message,
     Outcome,
     Position,
@@ -220,9 +222,12 @@ class Recording(MemoryBroker):
     """A broker with transactions that only writes down what is in them."""
 
     transacted: list[Message]
+    done: Sequence[Message]
 
-    async def transact(self, messages: Sequence[Message], *_: object) -> Sequence[Position | None]:
-        self.transacted = list(messages)
+    async def transact(
+        self, messages: Sequence[Message], receiver: object = None, done: Sequence[Message] = ()
+    ) -> Sequence[Position | None]:
+        self.transacted, self.done = list(messages), done
         return [None] * len(messages)
 
 
@@ -271,6 +276,27 @@ async def test_what_a_handler_leaves_behind_publishes_for_itself_when_the_transa
         assert len(payloads(broker, "receipts")) == 1
     await broker.close()
     assert broker.transacted == []
+
+
+async def test_what_is_tried_later_is_acknowledged_where_it_waited(registry: Registry) -> None:
+    broker = Recording("memory://tried-later")
+    broker.capabilities = replace(broker.capabilities, transactions=True, delayed_delivery=False)
+    await broker.connect()
+    tries: list[int] = []
+    later = replace(ONCE, later=LaterOptions(delays=(0.0,)))
+
+    @endpoint("transfers", transactional=True, options=later)
+    async def on_transfer(transfer: Transfer) -> None:
+        tries.append(transfer.number)
+        if len(tries) == 1:
+            raise ValueError
+
+    async with Client(broker, registry, [on_transfer]) as client:
+        await client.publish("transfers", Transfer(7, 1))
+        await until(lambda: client.metrics.of("transfers").handled)
+    await broker.close()
+    assert tries == [7, 7]
+    assert [message.channel for message in broker.done] == ["transfers.retry.default.1"]
 
 
 async def test_a_cancellation_inside_a_transaction_is_a_failure_like_others(

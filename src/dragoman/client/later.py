@@ -12,6 +12,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.client.options import LaterOptions
 from dragoman.client.outcome import Outcome, again
 from dragoman.client.pausing import Pauses
+from dragoman.client.transactional.brokered import RECEIVED
 from dragoman.core.broker import Broker, Capabilities
 from dragoman.core.message import Message, with_headers
 
@@ -117,8 +118,14 @@ def when_due(handle: Handle, channel: str, pauses: Pauses) -> Handle:
         if remaining > 0 and not await pauses(remaining):
             return again()
         original = restored(message)
-        # Whoever sends foreign messages here means them for the channel that this one serves.
-        return await handle(original if original.channel == channel else message._replace(channel=channel))
+        token = RECEIVED.set(message)
+        try:
+            # Whoever sends foreign messages here means them for the channel that this one serves.
+            return await handle(
+                original if original.channel == channel else message._replace(channel=channel)
+            )
+        finally:
+            RECEIVED.reset(token)
 
     return handle_when_due
 

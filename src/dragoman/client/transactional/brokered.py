@@ -12,6 +12,8 @@ from dragoman.core.message import Message
 
 RECEIVER: ContextVar[Receiver | None] = ContextVar("dragoman-receiver", default=None)
 """Where the message that is being handled came from."""
+RECEIVED: ContextVar[Message | None] = ContextVar("dragoman-received", default=None)
+"""The message as it was received, where it is handled as what it was before."""
 
 
 class Gathering:
@@ -50,7 +52,8 @@ def in_transaction(handler: Handler, broker: Broker) -> Handler:
             GATHERING.reset(token)
         if outcome.acknowledge:
             transactional = cast("Transactional", broker)
-            await transactional.transact(gathering.messages, RECEIVER.get(), (delivery.message,))
+            received = RECEIVED.get() or delivery.message
+            await transactional.transact(gathering.messages, RECEIVER.get(), (received,))
         return outcome
 
     return invoke
