@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Coroutine, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import typer
@@ -53,6 +54,11 @@ def emit_table(
     for row in rows:
         table.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
     out.print(table)
+
+
+def when(seconds: float | None) -> str | None:
+    """Seconds since the epoch as a time."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def say(text: str) -> None:

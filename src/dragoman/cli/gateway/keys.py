@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from dragoman.cli.gateway.options import DEFAULT_STORE, StoreUrl
-from dragoman.cli.output import Json, emit_json, emit_table, hint, run, say
+from dragoman.cli.output import Json, emit_json, emit_table, hint, run, say, when
 from dragoman.core.errors import NotFound
 from dragoman.gateway.store.port import Store
 
@@ -72,8 +71,8 @@ def list_keys(store: StoreUrl = DEFAULT_STORE, as_json: bool = Json) -> None:
                     each.id,
                     each.owner,
                     ", ".join(each.resources) or "all",
-                    _moment(each.created),
-                    _moment(each.expires),
+                    when(each.created),
+                    when(each.expires),
                 )
                 for each in await found.keys()
             ]
@@ -103,7 +102,3 @@ def revoke(
         emit_json({"revoked": key})
     else:
         say(f"Revoked {key}.")
-
-
-def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

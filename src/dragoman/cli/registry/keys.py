@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from dragoman.cli.output import Json, emit_json, emit_table, hint, run, say
+from dragoman.cli.output import Json, emit_json, emit_table, hint, run, say, when
 from dragoman.cli.registry.options import RegistryUrl, Token, opened
 
 app = typer.Typer(no_args_is_help=True)
@@ -30,8 +29,8 @@ def list_keys(registry: RegistryUrl = None, token: Token = None, as_json: bool =
             each["id"],
             each["owner"],
             ", ".join(each["grants"]),
-            _moment(each["created"]),
-            _moment(each["expires"]),
+            when(each["created"]),
+            when(each["expires"]),
         )
         for each in run(work())
     ]
@@ -93,7 +92,3 @@ def revoke(
         emit_json({"revoked": key})
     else:
         say(f"Revoked {key}.")
-
-
-def _moment(seconds: float | None) -> str | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

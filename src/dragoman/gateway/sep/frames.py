@@ -14,8 +14,6 @@ _ACK_FRAME = struct.Struct(">BIHH")
 _COOKIE_FRAME = struct.Struct(">BB")
 _REFUSE_FRAME = struct.Struct(">BIB")
 
-PART_OVERHEAD = _PART_FRAME.size
-
 
 class Time(NamedTuple):
     """The client's clock, milliseconds since the epoch. First in every INIT."""
