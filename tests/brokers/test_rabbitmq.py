@@ -12,7 +12,7 @@ import aiormq
 import pytest
 from pamqp.commands import Basic
 
-from dragoman.adapters.rabbitmq import RabbitmqBroker, names, positions
+from dragoman.adapters.rabbitmq import RabbitmqBroker, names, positions, share
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.options import options_of
 from dragoman.adapters.rabbitmq.session import Session
@@ -277,3 +277,35 @@ async def test_headers_that_no_frame_can_hold_are_refused_and_disturb_nobody(
         await broker.publish([Message(channel, b"x", headers=(("large", bytes(200_000)),))])
     await broker.publish([Message(channel, b"y", headers=(("small", bytes(100_000)),))])
     assert (await receive(receiver))[0].payload == b"y"
+
+
+async def test_a_member_whose_crew_is_gone_joins_again(
+    broker: RabbitmqBroker, channel: str, plain: aiormq.abc.AbstractChannel
+) -> None:
+    """So it is when the node that had the crew's queue dies, and the member's connection does not."""
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"x")])
+    [held] = await receive(receiver)
+    await plain.queue_delete(names.crew(channel, "group"))
+    [again] = await receive(receiver)
+    assert (again.payload, again.attempt) == (held.payload, 2)
+    await receiver.acknowledge([again])
+    assert (await plain.queue_declare(names.crew(channel, "group"), passive=True)).consumer_count == 1
+
+
+async def test_a_slow_handler_does_not_let_deliveries_wait_until_the_server_gives_up(
+    channel: str, rabbitmq_server: Rabbitmq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share, "AWAKE", 0.0)
+    broker = RabbitmqBroker(f"{rabbitmq_server.url}?prefetch=10")
+    await broker.connect()
+    receiver = await broker.subscribe(Subscription((channel,), "group"))
+    await broker.publish([Message(channel, b"%d" % number) for number in range(100)])
+    await receive(receiver)
+    [mine] = receiver._membership.shares.values()
+    deadline = time.monotonic() + PATIENCE
+    while len(mine._log) < 100:
+        assert time.monotonic() < deadline
+        await receiver.extend()
+        await asyncio.sleep(0.01)
+    await broker.close()

@@ -69,7 +69,8 @@ class Membership:
         return self._link.is_open and self._crew is not None and not self._crew.is_closed
 
     async def join(self) -> None:
-        """Anew after a loss of the connection, too: nothing is left of what it held."""
+        """Anew after a loss of the connection or of the crew, too: nothing is left of what was held."""
+        await self._link.drop()
         self.shares.clear()
         self._extras.clear()
         self._leads.clear()
@@ -85,11 +86,16 @@ class Membership:
         group = await join_or_found(self._link, self._catalog, self._subscription, entry, others)
         self._founded[channel] = entry.id, group
         await crew.queue_declare(names.crew(channel, self._group), auto_delete=True)
-        await crew.consume(names.crew(channel, self._group), lambda *_: None)
+        await crew.consume(names.crew(channel, self._group), lambda *_: None, on_end=self._fall_out)
         if self._subscription.sharing is Sharing.EXCLUSIVE and not await self._take_lead(channel):
             raise GroupTaken(
                 "The group's last member is still leaving.", next="Try again.", group=self._group
             )
+
+    def _fall_out(self) -> None:
+        """The server has removed the crew, as with the node that had it: nobody counts us any more."""
+        self._crew = None
+        self._wake()
 
     async def _members(self, channel: str) -> int:
         try:

@@ -187,6 +187,8 @@ class RabbitmqReceiver:
         """Claims last as long as the connection does. But others may have come meanwhile."""
         self._keep_tending()
         await self._hand_over()
+        for share in [share for share in self._membership.shares.values() if not share.lost]:
+            await share.refill(self._link.options.prefetch)
 
     async def close(self) -> None:
         if self.closed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,6 +16,9 @@ from dragoman.adapters.rabbitmq.streams import record_at
 from dragoman.adapters.rabbitmq.wire import message_of
 from dragoman.core.message import Message
 from dragoman.core.progress import Progress
+
+AWAKE = 600.0
+"""The server closes an AMQP channel whose deliveries wait half an hour. So many seconds they may."""
 
 
 def _offset(message: Message) -> int:
@@ -40,6 +44,7 @@ class Share:
         self._kept: dict[int, Message] = {}
         self._pipe: Pipe | None = None
         self._credited = 0
+        self._credited_at = time.monotonic()
         self._last_tag = 0
 
     async def start(self, link: Link, wake: Callable[[], None]) -> None:
@@ -98,10 +103,12 @@ class Share:
         return message if attempt == 1 else message._replace(attempt=attempt)
 
     async def refill(self, prefetch: int) -> None:
-        """Let the server send more once much of what it sent was handed out."""
-        ahead = len(self._log) - self._next
-        if self._pipe is not None and self._last_tag > self._credited and ahead <= prefetch // 2:
-            self._credited = self._last_tag
+        """Let the server send more once much of what it sent was handed out, or has waited for long."""
+        if self._pipe is None or self._last_tag == self._credited:
+            return
+        now = time.monotonic()
+        if len(self._log) - self._next <= prefetch // 2 or now - self._credited_at >= AWAKE:
+            self._credited, self._credited_at = self._last_tag, now
             with translated(channel=self.channel):
                 await self._pipe.basic_ack(self._last_tag, multiple=True, wait=False)
 
