@@ -80,13 +80,14 @@ class Backfill:
         with spark_faults():
             frame = self.spark.readStream.format("dragoman").options(**options).load()
         columns = [f"`{name}`" for name in frame.columns if name not in ("_meta", "_error", "_frame")]
+        about = ("_meta.key AS _key", "_meta.schema_id IS NULL AS _deleted")
         counts = [0, 0]
 
         def publish(batch: Any, number: int) -> None:
             batch.persist()
             rejected = batch.where("_error IS NOT NULL").select("_meta", "_error", "_frame")
             rejected.write.mode("overwrite").parquet(str(folder / "quarantine" / f"batch={number}"))
-            good = batch.where("_error IS NULL").selectExpr("_meta.key AS _key", *columns)
+            good = batch.where("_error IS NULL").selectExpr(*about, *columns)
             self._publish(good, target, number)
             counts[0] += good.count()
             counts[1] += rejected.count()
@@ -123,6 +124,7 @@ class Backfill:
             "registry": self.registry,
             "channel": target,
             "key": "_key",
+            "deleted": "_deleted",
             "application": f"{self.name}-{self.channel}-{number}",
         }
         good.write.format("dragoman").mode("append").options(**options).save()

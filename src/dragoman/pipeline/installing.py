@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 TIMES_OF_DAY = "spark.sql.timeType.enabled"
 """Without it Spark takes the type TIME in batches, but neither in streams nor in conditions."""
 

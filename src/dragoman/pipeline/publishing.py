@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -28,6 +28,7 @@ from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.pipeline.arrow import Encoder, SchemaText
+from dragoman.pipeline.arrow.rejection import error_column
 from dragoman.pipeline.options import REGISTRY, RegistryAccess, snake
 from dragoman.pipeline.outlet import AtLeastOnce, Attempt, Once, this_attempt
 from dragoman.pipeline.proposal import avro_schema_of
@@ -44,6 +45,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "autoRegister": ("true", "false"),
     "channel": (),
     "contract": (),
+    "deleted": (),
     "key": (),
     "onInvalid": ("fail", "quarantine"),
     "quarantine": (),
@@ -55,7 +57,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class PublishOptions:
-    """All options of ``write.format("dragoman")``. ``quarantine`` is a folder for rows that are not sent."""
+    """All options of ``write.format("dragoman")``.
+
+    ``quarantine`` is a folder for rows that are not sent. ``deleted`` names a column that is true for rows
+    that are sent without payload.
+    """
 
     channel: str
     broker: str
@@ -63,6 +69,7 @@ class PublishOptions:
     contract: str
     version: str = "latest"
     key: str = ""
+    deleted: str = ""
     auto_register: bool = False
     on_invalid: str = "fail"
     quarantine: str = ""
@@ -92,12 +99,19 @@ class Sent(WriterCommitMessage):
 def plan_publishing(options: PublishOptions, schema: Any) -> PublishPlan:
     """Check a Spark schema against the contract. Raises ``EncodeError`` with everything that does not fit."""
     columns = arrow_schema(schema)
-    if options.key and options.key not in columns.names:
+    for name, column in (("key", options.key), ("deleted", options.deleted)):
+        if column and column not in columns.names:
+            raise ConfigurationError(
+                f"There is no column {column!r}, which is to be {name}.",
+                next=f"Columns: {', '.join(columns.names)}.",
+            )
+    if options.deleted and not pa.types.is_boolean(pa.struct(columns).field(options.deleted).type):
         raise ConfigurationError(
-            f"There is no column {options.key!r} for the key.", next=f"Columns: {', '.join(columns.names)}."
+            f"The column {options.deleted!r} is not a boolean.", next="It has to tell which rows are deleted."
         )
-    schema_id, text = _contract(options, columns)
-    payload = _payload(Encoder(text, schema_id), columns, options.key)
+    sent = pa.schema([field for field in columns if field.name != options.deleted])
+    schema_id, text = _contract(options, sent)
+    payload = _payload(Encoder(text, schema_id), sent, options.key)
     refused = _quarantine(options, columns)
     return PublishPlan(options, schema_id, text, tuple(payload.names), refused, options.application)
 
@@ -158,21 +172,25 @@ class _Publishing:
         try:
             for batch in iterator:
                 encoded = encoder.encode(batch.select(list(self.plan.payload)).to_struct_array())
-                if encoded.rejections:
-                    _refuse(batch, encoded.errors(), refused, attempt.origin)
-                await outlet.take(self._messages(batch, encoded.frames, numbers, attempt.prefix))
+                deleted = _deleted(batch, self.plan.options.deleted)
+                wrong = {row: why for row, why in encoded.rejections.items() if not deleted[row]}
+                if wrong:
+                    _refuse(batch, error_column(batch.num_rows, wrong), refused, attempt.origin)
+                rows = zip(encoded.frames.to_pylist(), deleted, numbers, strict=False)
+                await outlet.take(self._messages(batch, rows, attempt.prefix))
             sent = await outlet.finish()
         finally:
             await broker.close()
         return Sent(attempt.origin, sent, refused.finish() if refused is not None else ())
 
-    def _messages(self, batch: Any, frames: Any, numbers: Iterator[int], prefix: str) -> list[Message]:
+    def _messages(self, batch: Any, rows: Iterable[tuple[Any, bool, int]], prefix: str) -> list[Message]:
+        """Of each row its frame, whether it is deleted, and its number; refused rows have neither."""
         channel = self.plan.options.channel
         keys = _keys(batch, self.plan.options.key)
         return [
-            Message(channel, frame, key, ((MESSAGE_ID, f"{prefix}/{number}".encode()),))
-            for frame, key, number in zip(frames.to_pylist(), keys, numbers, strict=False)
-            if frame is not None
+            Message(channel, None if deleted else frame, key, ((MESSAGE_ID, f"{prefix}/{number}".encode()),))
+            for key, (frame, deleted, number) in zip(keys, rows, strict=True)
+            if deleted or frame is not None
         ]
 
     def _keep_refused(self, messages: Sequence[Any], batch: int, job: str = "") -> None:
@@ -224,6 +242,13 @@ def _keys(batch: Any, column: str) -> list[bytes | None]:
         return [None] * batch.num_rows
     values = batch.column(batch.schema.get_field_index(column)).to_pylist()
     return [value if value is None or isinstance(value, bytes) else str(value).encode() for value in values]
+
+
+def _deleted(batch: Any, column: str) -> list[bool]:
+    if not column:
+        return [False] * batch.num_rows
+    found: list[bool] = batch.column(batch.schema.get_field_index(column)).fill_null(False).to_pylist()
+    return found
 
 
 def parse_publish_options(given: Mapping[str, str], registry: RegistryAccess, broker: str) -> PublishOptions:

@@ -76,15 +76,20 @@ def test_history_is_replayed_into_another_channel_in_the_version_asked_for(
     assert work.to_channel("loans.v2", tmp_path / "state").valid == 0
 
 
-def test_a_field_that_is_called_key_is_replayed_as_itself(spark: Any, place: Place, tmp_path: Path) -> None:
+def test_a_field_called_key_and_a_message_without_payload_are_replayed(
+    spark: Any, place: Place, tmp_path: Path
+) -> None:
     schema = {"type": "record", "name": "R", "fields": [{"name": "key", "type": "string"}]}
     (number,) = place.register("keys-value", schema)
     place.create("keys")
-    place.publish([Message("keys", frame(number, payload(schema, {"key": "inner"})), key=b"outer")])
+    inner = frame(number, payload(schema, {"key": "inner"}))
+    place.publish([Message("keys", each, key=b"outer") for each in (inner, None)])
     work = Backfill(spark, "keys", broker=place.broker, registry=place.registry)
-    assert work.to_channel("keys.copy", tmp_path / "state").valid == 1
-    (row,) = spark.read.format("dragoman").options(**place.options("keys.copy")).load().collect()
-    assert (row.key, bytes(row["_meta"].key)) == ("inner", b"outer")
+    assert work.to_channel("keys.copy", tmp_path / "state").valid == 2
+    rows = spark.read.format("dragoman").options(**place.options("keys.copy")).load().orderBy("_meta.offset")
+    first, tombstone = rows.collect()
+    assert (first.key, bytes(first["_meta"].key)) == ("inner", b"outer")
+    assert (tombstone["_meta"].schema_id, bytes(tombstone["_meta"].key)) == (None, b"outer")
 
 
 def test_history_is_replayed_into_a_table_up_to_an_offset(spark: Any, place: Place, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from tests.pipeline.source.channels import V2, Place
 
 from dragoman.core.errors import ConfigurationError
@@ -126,6 +126,29 @@ def test_rows_are_refused_again_by_a_query_that_starts_anew(spark: Any, empty: P
     assert once() == 1
     checkpoint.rename(empty.folder / "elsewhere")
     assert once() == 2
+
+
+def test_rows_that_are_deleted_are_sent_without_payload_in_their_place(empty: Place) -> None:
+    schema = StructType(
+        [StructField("id", LongType()), StructField("amount", LongType()), StructField("gone", BooleanType())]
+    )
+    columns = {"id": [1, None, 3], "amount": [1, None, 3], "gone": [False, True, None]}
+    batch = pa.record_batch({name: pa.array(values) for name, values in columns.items()})
+    options = empty.options("offers", key="id", deleted="gone", application="job")
+    writer = DragomanSource(options).writer(schema, overwrite=False)
+    assert writer.write(iter([batch])).messages == 3
+    source = DragomanSource(empty.options("offers"))
+    reader = source.reader(source.schema())
+    found = [row for part in reader.partitions() for each in reader.read(part) for row in each.to_pylist()]
+    assert sorted((row["id"] or 0, row["_meta"]["schema_id"] is None) for row in found) == [
+        (0, True),
+        (1, False),
+        (3, False),
+    ]
+    with pytest.raises(ConfigurationError, match="is not a boolean"):
+        DragomanSource(empty.options("offers", deleted="id")).writer(schema, overwrite=False)
+    with pytest.raises(ConfigurationError, match="no column 'nope', which is to be deleted"):
+        DragomanSource(empty.options("offers", deleted="nope")).writer(schema, overwrite=False)
 
 
 @pytest.mark.parametrize(
