@@ -59,6 +59,10 @@ def test_the_same_record_as_dataclass_model_and_struct(format: Format, cls: Any)
     assert both.decode(BYTES[format.schema_type]) == made
 
 
+def test_the_schema_of_a_class_is_written_once(format: Format) -> None:
+    assert format.schema_of(Plain) is format.schema_of(Plain)
+
+
 @record
 class Guarded:
     size: Annotated[int, Min(1)]

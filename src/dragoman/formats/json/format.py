@@ -18,8 +18,9 @@ from dragoman.formats.json.description import describe_schema
 from dragoman.formats.json.inference.infer import infer
 from dragoman.formats.json.model import Model
 from dragoman.formats.json.parsed import JsonSchema, parse
-from dragoman.formats.json.schema_of import schema_of
+from dragoman.formats.json.schema_of import schema_text
 from dragoman.schema.building import class_of
+from dragoman.schema.records import describe
 
 MAX_EXAMPLES = 20
 
@@ -51,7 +52,10 @@ class JsonFormat:
         return codec(_own(writer), None if reader is None else _own(reader), cls)
 
     def schema_of(self, cls: type) -> str:
-        return schema_of(cls)
+        described = describe(cls)
+        if self.schema_type not in described.texts:
+            described.texts[self.schema_type] = schema_text(described)
+        return described.texts[self.schema_type]
 
     def infer(self, documents: Iterable[Any], name: str = "Record") -> str:
         """The text of a schema that all the documents fit. Only JSON can be learnt from without a schema."""

@@ -19,7 +19,6 @@ from dragoman.formats.json.records.encoding import value_of
 from dragoman.formats.json.records.misfit import Misfit
 from dragoman.formats.json.records.unions import refuse_ambiguous
 from dragoman.schema.markers import Constraint, Duration, Length, Max, Min, Pattern, Primitive
-from dragoman.schema.records import describe
 from dragoman.schema.types import (
     MISSING,
     ArrayType,
@@ -44,13 +43,8 @@ INT: dict[str, Any] = {"type": "integer", "minimum": -(2**31), "maximum": 2**31 
 LONG: dict[str, Any] = {"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}
 
 
-def schema_of(cls: type) -> str:
-    """The schema text. Raises ``InvalidSchema`` for a class that JSON cannot hold."""
-    return schema_text(describe(cls))
-
-
 def schema_text(record: RecordType) -> str:
-    """The schema text of a described record."""
+    """The schema text of a described record. Raises ``InvalidSchema`` for one that JSON cannot hold."""
     return compact(_Writer(record).document())
 
 

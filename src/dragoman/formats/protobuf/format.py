@@ -13,6 +13,7 @@ from dragoman.formats.protobuf.codec import compile_codec
 from dragoman.formats.protobuf.compatibility import incompatibilities
 from dragoman.formats.protobuf.description import schema_text
 from dragoman.formats.protobuf.schema import ProtobufSchema
+from dragoman.schema.records import describe
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
@@ -44,7 +45,10 @@ class ProtobufFormat:
         return compile_codec(wrote, wrote if reader is None else of_this_format(reader), cls)
 
     def schema_of(self, cls: type) -> str:
-        return schema_text(cls)
+        kept = describe(cls).texts
+        if self.schema_type not in kept:
+            kept[self.schema_type] = schema_text(cls)
+        return kept[self.schema_type]
 
     def record_class(self, schema: ParsedSchema) -> type:
         return record_class(of_this_format(schema))

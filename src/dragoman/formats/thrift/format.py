@@ -12,6 +12,7 @@ from dragoman.formats.thrift.codec import compile_codec
 from dragoman.formats.thrift.compatibility import incompatibilities
 from dragoman.formats.thrift.description import schema_text
 from dragoman.formats.thrift.schema import ThriftSchema
+from dragoman.schema.records import describe
 
 
 class ThriftFormat:
@@ -42,7 +43,10 @@ class ThriftFormat:
         return compile_codec(wrote, wrote if reader is None else of_this_format(reader), cls)
 
     def schema_of(self, cls: type) -> str:
-        return schema_text(cls)
+        kept = describe(cls).texts
+        if self.schema_type not in kept:
+            kept[self.schema_type] = schema_text(cls)
+        return kept[self.schema_type]
 
     def record_class(self, schema: ParsedSchema) -> type:
         return record_class(of_this_format(schema))
