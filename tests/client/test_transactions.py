@@ -21,6 +21,7 @@ from dragoman import (
     Message,
     Outcome,
     Position,
+    Producer,
     RetryOptions,
     To,
     endpoint,
@@ -227,6 +228,8 @@ class Recording(MemoryBroker):
     async def transact(
         self, messages: Sequence[Message], receiver: object = None, done: Sequence[Message] = ()
     ) -> Sequence[Position | None]:
+        for message in messages:
+            await self.describe(message.channel)
         self.transacted, self.done = list(messages), done
         return [None] * len(messages)
 
@@ -276,6 +279,26 @@ async def test_what_a_handler_leaves_behind_publishes_for_itself_when_the_transa
         assert len(payloads(broker, "receipts")) == 1
     await broker.close()
     assert broker.transacted == []
+
+
+async def test_a_requester_who_has_left_does_not_make_the_transaction_fail(registry: Registry) -> None:
+    broker = Recording("memory://left")
+    broker.capabilities = replace(broker.capabilities, transactions=True)
+    await broker.connect()
+
+    @endpoint("transfers", transactional=True, options=ONCE)
+    async def on_transfer(transfer: Transfer, notes: Annotated[Producer[Transfer], To("notes")]) -> Receipt:
+        await notes.publish(transfer)
+        return Receipt(transfer.number, 0)
+
+    async with Client(broker, registry, [on_transfer]) as client:
+        await client.publish("transfers", Transfer(7, 1), headers={headers.REPLY_TO: "gone"})
+        await until(lambda: client.metrics.of("transfers").handled)
+        assert [message.channel for message in broker.transacted] == ["notes"]
+        await broker.delete("notes")
+        await client.publish("transfers", Transfer(8, 1), headers={headers.REPLY_TO: "gone"})
+        await until(lambda: client.metrics.of("transfers").dead)
+    await broker.close()
 
 
 async def test_what_is_tried_later_is_acknowledged_where_it_waited(registry: Registry) -> None:

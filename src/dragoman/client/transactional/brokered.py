@@ -6,8 +6,10 @@ from contextvars import ContextVar
 from typing import cast
 
 from dragoman.client.delivery import Delivery
+from dragoman.client.headers import REPLY_TO, text_of
 from dragoman.client.outcome import Handler, Outcome
 from dragoman.core.broker import Broker, Receiver, Transactional
+from dragoman.core.errors import ChannelNotFound
 from dragoman.core.message import Message
 
 RECEIVER: ContextVar[Receiver | None] = ContextVar("dragoman-receiver", default=None)
@@ -51,9 +53,20 @@ def in_transaction(handler: Handler, broker: Broker) -> Handler:
             gathering.open = False
             GATHERING.reset(token)
         if outcome.acknowledge:
-            transactional = cast("Transactional", broker)
-            received = RECEIVED.get() or delivery.message
-            await transactional.transact(gathering.messages, RECEIVER.get(), (received,))
+            await commit(gathering.messages, delivery.message)
         return outcome
+
+    async def commit(messages: list[Message], handled: Message) -> None:
+        done = (RECEIVED.get() or handled,)
+        transactional = cast("Transactional", broker)
+        try:
+            await transactional.transact(messages, RECEIVER.get(), done)
+        except ChannelNotFound:
+            # Whoever asked may have left, and taken the return address along. The work is done all the same.
+            address = text_of(handled.header(REPLY_TO))
+            rest = [each for each in messages if each.channel != address]
+            if len(rest) == len(messages):
+                raise
+            await transactional.transact(rest, RECEIVER.get(), done)
 
     return invoke
