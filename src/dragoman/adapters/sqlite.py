@@ -168,7 +168,7 @@ def _translated(path: str) -> Iterator[None]:
         if error.sqlite_errorname in _UNIQUE:
             raise UniqueViolation(str(error)) from error
         raise
-    except (sqlite3.OperationalError, sqlite3.DatabaseError) as error:
+    except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_ERROR":
             raise
         raise RegistryUnavailable(

@@ -161,7 +161,11 @@ class Database:
 
 def _checkpoint(path: str, synchronous: int) -> None:
     """Move what is in the write-ahead log into the file. It waits for the disk: not in the event loop."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    # What one cannot move, the next one does.
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection,
+    ):
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 

@@ -149,15 +149,16 @@ class Membership:
         folder = files.partition_folder(place[1])
         self.shares[place] = Share(files.name, place, folder, epoch, progress)
 
-    def save(self, connection: sqlite3.Connection, share: Share) -> bool:
-        """Write down how far we are, unless the share was taken from us: then it is forgotten."""
-        saved = groups.save(connection, self.team, share.place, self.id, share.epoch, share.progress)
-        if not saved:
-            self._forget([share.place])
-        return saved
+    def save(self, connection: sqlite3.Connection, share: Share, asides: list[int]) -> bool:
+        """Write down how far we are, and what became of those that stood aside.
 
-    def save_asides(self, connection: sqlite3.Connection, share: Share, offsets: list[int]) -> None:
-        groups.save_asides(connection, self.team, share.place, share.progress, offsets)
+        ``False`` if the share was taken from us: then it is forgotten.
+        """
+        if not groups.save(connection, self.team, share.place, self.id, share.epoch, share.progress):
+            self._forget([share.place])
+            return False
+        groups.save_asides(connection, self.team, share.place, share.progress, asides)
+        return True
 
     def forget_all(self) -> None:
         """After an error: what is in memory may differ from what is written down."""

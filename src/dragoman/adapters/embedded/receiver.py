@@ -120,8 +120,7 @@ class EmbeddedReceiver:
                 ):
                     continue
                 share.progress.cursor = plan.after
-                if self._membership.save(connection, share):
-                    self._membership.save_asides(connection, share, plan.asides)
+                if self._membership.save(connection, share, plan.asides):
                     taken = taken + plan.messages if taken else plan.messages
                     delivered.append(plan)
             return taken
@@ -143,9 +142,7 @@ class EmbeddedReceiver:
                 else:
                     touched.setdefault(share, []).extend(share.progress.acknowledge(message.offset or 0))
             for share, done in touched.items():
-                if self._membership.save(connection, share):
-                    self._membership.save_asides(connection, share, done)
-                else:
+                if not self._membership.save(connection, share, done):
                     late = next(one for one in messages if self._place(one) == share.place)
             self._settle(connection)
             return late
@@ -168,9 +165,7 @@ class EmbeddedReceiver:
             for share, offsets in named.items():
                 changed = [*offsets, *share.progress.returned]
                 share.progress.release(offsets, due)
-                if self._membership.save(connection, share):
-                    self._membership.save_asides(connection, share, changed)
-                else:
+                if not self._membership.save(connection, share, changed):
                     late = next(one for one in messages if self._place(one) == share.place)
             self._settle(connection)
             return late

@@ -8,7 +8,7 @@ from typing import Any
 from dragoman.adapters.kafka.administration import Administration, Place
 from dragoman.adapters.kafka.configuration import subscription_settings
 from dragoman.core.broker import Subscription
-from dragoman.core.errors import ConfigurationError
+from dragoman.core.partitioning import start_at_offset
 
 _DEFAULTS = {
     "session.timeout.ms": 10_000,
@@ -62,18 +62,9 @@ def starts(administration: Administration, subscription: Subscription) -> dict[P
         return administration.begin(subscription.group, administration.at_time(places, start))
     first = administration.earliest(places)
     if isinstance(start, Mapping):
-        _check_partitions(start, places, subscription)
         last = administration.ends(places)
-        return {place: min(max(start.get(place[1], 0), first[place]), last[place]) for place in places}
+        for channel in subscription.channels:
+            own = [place for place in places if place[0] == channel]
+            bounds = [(first[place], last[place]) for place in own]
+            first.update(zip(own, start_at_offset(start, channel, bounds), strict=True))
     return first
-
-
-def _check_partitions(start: Mapping[int, int], places: list[Place], subscription: Subscription) -> None:
-    unknown = start.keys() - {partition for _, partition in places}
-    if unknown:
-        raise ConfigurationError(
-            f"There is no partition {min(unknown)} to start in.",
-            next=f"The highest is {max(partition for _, partition in places)}.",
-            channels=", ".join(subscription.channels),
-            group=subscription.group,
-        )
