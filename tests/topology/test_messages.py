@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.errors import ConfigurationError, Conflict, EncodeError
 from dragoman.core.message import Message
 from dragoman.registry import connect
-from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topology
+from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topic, Topology
 from dragoman.topology.admins.broker import BrokerAdmin
 from dragoman.topology.admins.multicast.sockets import Network, Outgoing
+from dragoman.topology.metrics import Metrics, Origin, TopicMetrics
 from tests.client.conftest import payloads
 from tests.topology.records import Note, Price, Quote
 from tests.topology.world import LOOPBACK, Inbox, allowed, linked, memory_url, until
@@ -278,9 +280,53 @@ async def test_metrics_tell_per_topic_and_origin_what_came() -> None:
         assert 'dragoman_topology_sent_total{topic="prices"} 3' in topology.metrics.prometheus()
 
 
-async def test_a_sender_whose_clock_is_ahead_has_no_negative_delay() -> None:
-    from dragoman.topology.metrics import Origin
+def test_each_metric_says_what_it_means_and_no_name_can_spoil_the_text() -> None:
+    metrics = Metrics()
+    metrics.of(Topic('quo"ted')).origin('x"} 1\nforged\\').came(1, sent_at=0, now=5)
+    text = metrics.prometheus()
+    kinds = re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", text, re.MULTILINE)
+    assert kinds == re.findall(r"^# HELP (\S+) \S.*\.$", text, re.MULTILINE)
+    samples = [line for line in text.splitlines() if not line.startswith("# ")]
+    label = r'\w+="(?:[^"\\]|\\.)*"'
+    assert len(samples) == len(kinds)
+    assert all(re.fullmatch(rf"\w+\{{{label}(?:,{label})*\}} \d+", line) for line in samples)
 
+
+def test_the_origin_that_was_silent_longest_is_forgotten_and_stays_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.topology.metrics.MOST_ORIGINS", 2)
+    found = TopicMetrics()
+    came = [("old", 1), ("silent", 1), ("silent", 3), ("old", 2), ("new", 1)]
+    for moment, (name, sequence) in enumerate(came, 1):
+        found.origin(name).came(sequence, sent_at=0, now=moment)
+    assert set(found.origins) == {"old", "new"}
+    assert (found.received, found.missing) == (5, 1)
+
+
+class Doubting(Interceptor):
+    def before_receive(self, passage: Passage) -> bool:
+        if passage.objects[0].symbol == "odd":
+            raise RuntimeError("cannot say")
+        return True
+
+
+async def test_an_interceptor_that_fails_counts_as_a_failure_and_loses_no_message() -> None:
+    broker, inbox = MemoryBroker(memory_url()), Inbox()
+    await broker.connect()
+    admin = BrokerAdmin(broker, frozenset({"avro"}))
+    async with Topology([admin], registry=allowed(), interceptors=[Doubting()]) as topology:
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        await publisher.send(Price("odd", 1.0))
+        await publisher.send(Price("even", 1.0))
+        await inbox.has(1)
+        assert inbox.got == [Price("even", 1.0)]
+        assert len(payloads(broker, "prices.avro.dead")) == 1
+        assert topology.metrics.topics[inbox_topic(topology)].failed == 1
+
+
+async def test_a_sender_whose_clock_is_ahead_has_no_negative_delay() -> None:
     origin = Origin()
     origin.came(1, sent_at=3_600_000, now=5)
     origin.came(2, sent_at=3_600_000, now=12)

@@ -9,16 +9,39 @@ from dragoman.topology.sequence import Sequence
 from dragoman.topology.topic import Topic
 
 MOST_ORIGINS = 1000
-"""Per topic. The one that was silent longest is forgotten first."""
+"""Per topic. The one that was silent longest is forgotten first; what came from it stays counted."""
+
+_COUNTERS = {
+    "sent": "Messages that the transport has taken.",
+    "send_failed": "Messages that the transport has not taken.",
+    "send_vetoed": "Messages that an interceptor did not let out.",
+    "received": "Messages that came, repetitions not counted.",
+    "missing": "Numbers of senders' sequences that did not come.",
+    "handled": "Messages that all subscribers have handled.",
+    "failed": "Calls of subscribers that raised.",
+    "receive_vetoed": "Messages that an interceptor did not let in.",
+    "invalid": "Messages that could not be read.",
+    "unwanted": "Messages of types that no subscriber takes.",
+    "overflowed": "Messages that found a full queue.",
+}
+
+_GAUGES = {
+    "received": "Messages that came from one sender.",
+    "missing": "Numbers of one sender's sequence that did not come.",
+    "duplicates": "Messages of one sender that came again.",
+    "delay_ms": "Milliseconds that the last message of one sender took.",
+}
 
 
 class Origin:
     """What came from one sender."""
 
-    __slots__ = ("_lowest", "_sum", "delay", "sequence")
+    __slots__ = ("_lowest", "_sum", "delay", "heard_at", "sequence")
 
     def __init__(self) -> None:
         self.sequence = Sequence()
+        self.heard_at = 0
+        """When the last message came, in milliseconds since the epoch."""
         self.delay = 0
         """Milliseconds that the last message took."""
         self._sum = 0
@@ -26,6 +49,7 @@ class Origin:
 
     def came(self, sequence: int, sent_at: int, now: int) -> bool:
         """Whether it is new. A sender whose clock is ahead is measured from its quickest message."""
+        self.heard_at = now
         raw = now - sent_at
         if raw < self._lowest:
             self._lowest = raw
@@ -57,46 +81,38 @@ class TopicMetrics:
     send_vetoed: int = 0
     handled: int = 0
     failed: int = 0
-    """Calls of subscribers that raised."""
     receive_vetoed: int = 0
     invalid: int = 0
-    """Messages that could not be read."""
     unwanted: int = 0
-    """Messages of types that no subscriber takes."""
     overflowed: int = 0
-    """Messages that found a full queue."""
     origins: dict[str, Origin] = field(default_factory=dict)
+    _received_before: int = 0
+    """From origins that are forgotten, as is the next."""
+    _missing_before: int = 0
 
     def origin(self, name: str) -> Origin:
         found = self.origins.get(name)
         if found is None:
             if len(self.origins) >= MOST_ORIGINS:
-                del self.origins[next(iter(self.origins))]
+                self._forget(min(self.origins, key=lambda each: self.origins[each].heard_at))
             found = self.origins[name] = Origin()
         return found
 
+    def _forget(self, name: str) -> None:
+        forgotten = self.origins.pop(name).sequence
+        self._received_before += forgotten.received
+        self._missing_before += forgotten.missing
+
     @property
     def missing(self) -> int:
-        return sum(each.sequence.missing for each in self.origins.values())
+        return self._missing_before + sum(each.sequence.missing for each in self.origins.values())
 
     @property
     def received(self) -> int:
-        return sum(each.sequence.received for each in self.origins.values())
+        return self._received_before + sum(each.sequence.received for each in self.origins.values())
 
     def counters(self) -> dict[str, int]:
-        return {
-            "sent": self.sent,
-            "send_failed": self.send_failed,
-            "send_vetoed": self.send_vetoed,
-            "received": self.received,
-            "missing": self.missing,
-            "handled": self.handled,
-            "failed": self.failed,
-            "receive_vetoed": self.receive_vetoed,
-            "invalid": self.invalid,
-            "unwanted": self.unwanted,
-            "overflowed": self.overflowed,
-        }
+        return {name: getattr(self, name) for name in _COUNTERS}
 
 
 class Metrics:
@@ -125,13 +141,30 @@ class Metrics:
         return "\n".join(self._lines()) + "\n"
 
     def _lines(self) -> Iterator[str]:
-        for name in TopicMetrics().counters():
-            yield f"# TYPE dragoman_topology_{name}_total counter"
-            for topic, found in self.topics.items():
-                yield f'dragoman_topology_{name}_total{{topic="{topic.key}"}} {found.counters()[name]}'
-        for name in ("received", "missing", "duplicates", "delay_ms"):
-            yield f"# TYPE dragoman_topology_origin_{name} gauge"
-            for topic, found in self.topics.items():
-                for origin, seen in found.origins.items():
-                    labels = f'topic="{topic.key}",origin="{origin}"'
-                    yield f"dragoman_topology_origin_{name}{{{labels}}} {seen.snapshot()[name]}"
+        counted = [(_labels(topic=topic.key), found.counters()) for topic, found in self.topics.items()]
+        for name, help in _COUNTERS.items():
+            yield from _head(f"dragoman_topology_{name}_total", "counter", help)
+            for labels, counters in counted:
+                yield f"dragoman_topology_{name}_total{labels} {counters[name]}"
+        seen = [
+            (_labels(topic=topic.key, origin=origin), each.snapshot())
+            for topic, found in self.topics.items()
+            for origin, each in found.origins.items()
+        ]
+        for name, help in _GAUGES.items():
+            yield from _head(f"dragoman_topology_origin_{name}", "gauge", help)
+            for labels, numbers in seen:
+                yield f"dragoman_topology_origin_{name}{labels} {numbers[name]}"
+
+
+def _head(name: str, kind: str, help: str) -> tuple[str, str]:
+    return f"# HELP {name} {help}", f"# TYPE {name} {kind}"
+
+
+def _labels(**labels: str) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    """An origin's name comes with a message, so it may be anything."""
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

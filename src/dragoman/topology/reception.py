@@ -86,7 +86,7 @@ class Reception:
         passage = None
         if self._interceptors:
             passage = self._passage(parcel, readers[0][1])
-            if not all(each.before_receive(passage) for each in self._interceptors):
+            if not self._let_in(passage):
                 self.metrics.receive_vetoed += 1
                 return
         failure = None
@@ -105,6 +105,13 @@ class Reception:
 
     def _passage(self, parcel: Parcel, message: Any) -> Passage:
         return Passage(self.topic, (message,), dict(parcel.metadata), parcel.origin, parcel.sequence)
+
+    def _let_in(self, passage: Passage) -> bool:
+        try:
+            return all(each.before_receive(passage) for each in self._interceptors)
+        except Exception:
+            self.metrics.failed += 1
+            raise
 
     def _read_known(self, parcel: Parcel, serializer: str) -> list[Reader] | None:
         """The same as ``_read`` without waiting: for single objects of schemas that came before."""
