@@ -43,6 +43,24 @@ async def test_a_topology_without_any_server_works(tmp_path: Path) -> None:
             await inbox.has(1)
 
 
+async def test_any_number_of_senders_may_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.topology.admins.multicast.receiver.MOST_STRANGERS", 2)
+    file, inbox, registry, topic = tmp_path / "endpoints.json", Inbox(), allowed(), "come-and-go"
+    async with Topology([LOOPBACK], registry=registry) as any_program:
+        await any_program.publisher(topic)
+        group = any_program.own_endpoints()[0].more
+    entry = PUBLISHER | {name: group[name] for name in ("multicast.group", "multicast.port")}
+    write(file, [entry | {"pubsub.topic": topic}])
+    async with Topology([LOOPBACK], [f"file://{file}"], registry=registry) as receiving:
+        await receiving.offer(topic, inbox).wait(30)
+        await linked(receiving)
+        for number in range(5):
+            async with Topology([LOOPBACK], registry=registry) as sending:
+                await (await sending.publisher(topic)).send(Price("a", float(number)))
+                await inbox.has(number + 1)
+    assert [price.bid for price in inbox.got] == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
 async def test_changes_of_the_file_are_followed_and_mistakes_change_nothing(tmp_path: Path) -> None:
     file = tmp_path / "endpoints.json"
     write(file, [PUBLISHER])

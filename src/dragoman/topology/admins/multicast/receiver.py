@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from dragoman.core.errors import ConfigurationError, FrameError
 from dragoman.topology.admin import Inlet, Wanted
@@ -20,18 +21,18 @@ from dragoman.topology.settings import OVERFLOW, QUEUE
 log = logging.getLogger("dragoman.topology")
 
 BREATHER = 128
+MOST_STRANGERS = 1024
+"""Senders that nobody has announced. Who came first is forgotten first, and begins anew if it speaks."""
 
 
+@dataclass(frozen=True, slots=True)
 class Link:
     """One publisher. A static one without a sender's number stands for all senders of its topic."""
 
-    def __init__(self, publisher: Endpoint, largest: int) -> None:
-        self.origin = publisher.id
-        self.serializer = publisher.serializer or ""
-        self.group = Group.of(
-            publisher.more.get("multicast.group", ""), publisher.more.get("multicast.port", "")
-        )
-        self.assembly = Assembly(largest)
+    origin: str
+    serializer: str
+    group: Group
+    assembly: Assembly
 
 
 class MulticastReceiver:
@@ -52,6 +53,7 @@ class MulticastReceiver:
         self._listen = listen
         self._leave = leave
         self._links: dict[int | None, Link] = {}
+        self._strangers: dict[int, Link] = {}
         self._groups: dict[Group, set[str]] = {}
         self._queue: deque[tuple[Link, Datagram, bytes | None]] = deque()
         self._room = int(wanted.setting(QUEUE))
@@ -63,16 +65,20 @@ class MulticastReceiver:
         sender = _sender_of(publisher)
         if sender in self._links and self._links[sender].origin == publisher.id:
             return
-        link = Link(publisher, self._largest)
-        if link.group not in self._groups:
-            self._listen(link.group).add(self._topic, self._take)
-        self._groups.setdefault(link.group, set()).add(publisher.id)
-        self._links[sender] = link
+        more = publisher.more
+        group = Group.of(more.get("multicast.group", ""), more.get("multicast.port", ""))
+        if group not in self._groups:
+            self._listen(group).add(self._topic, self._take)
+        self._groups.setdefault(group, set()).add(publisher.id)
+        self._links[sender] = Link(publisher.id, publisher.serializer or "", group, Assembly(self._largest))
 
     async def disconnect(self, publisher: Endpoint) -> None:
-        link = self._links.pop(_sender_of(publisher), None)
+        sender = _sender_of(publisher)
+        link = self._links.pop(sender, None)
         if link is None:
             return
+        if sender is None:
+            self._strangers.clear()
         users = self._groups[link.group]
         users.discard(publisher.id)
         if not users:
@@ -87,15 +93,14 @@ class MulticastReceiver:
         for group in list(self._groups):
             self._drop(group)
         self._links.clear()
+        self._strangers.clear()
         self._worker.cancel()
         await asyncio.gather(self._worker, return_exceptions=True)
 
     def _take(self, datagram: Datagram) -> None:
-        link = self._links.get(datagram.sender)
+        link = self._links.get(datagram.sender) or self._stranger(datagram.sender)
         if link is None:
-            link = self._stranger(datagram)
-            if link is None:
-                return
+            return
         if datagram.kind == DATA:
             message = link.assembly.add(datagram)
             if message is None:
@@ -118,16 +123,15 @@ class MulticastReceiver:
             self._inlet.metrics.overflowed += 1
         return self._drop_oldest
 
-    def _stranger(self, datagram: Datagram) -> Link | None:
+    def _stranger(self, sender: int) -> Link | None:
         """Only a static entry without a sender's number lets in whoever speaks on the topic."""
-        open_link = self._links.get(None)
-        if open_link is None or len(self._links) > MOST_STRANGERS:
-            return None
-        link = Link.__new__(Link)
-        link.origin = f"{open_link.origin}/{datagram.sender:016x}"
-        link.serializer, link.group = open_link.serializer, open_link.group
-        link.assembly = Assembly(self._largest)
-        self._links[datagram.sender] = link
+        link, anyone = self._strangers.get(sender), self._links.get(None)
+        if link is None and anyone is not None:
+            if len(self._strangers) >= MOST_STRANGERS:
+                del self._strangers[next(iter(self._strangers))]
+            origin = f"{anyone.origin}/{sender:016x}"
+            link = replace(anyone, origin=origin, assembly=Assembly(self._largest))
+            self._strangers[sender] = link
         return link
 
     async def _work(self) -> None:
@@ -161,9 +165,6 @@ class MulticastReceiver:
         except Exception as error:
             # Reading and handling are counted where they happen; a datagram cannot come again.
             log.debug("A multicast message was not handled.", exc_info=error)
-
-
-MOST_STRANGERS = 1024
 
 
 def _sender_of(publisher: Endpoint) -> int | None:

@@ -123,5 +123,7 @@ class MulticastSender:
                 self._out.put(beat(self._topic, self._sender, self._sequence, now), self._group)
 
     async def close(self) -> None:
-        await self._flush()
-        self._closed(self)
+        try:
+            await self._flush()
+        finally:
+            self._closed(self)
