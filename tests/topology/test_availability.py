@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.adapters.memory import MemoryBroker
+from dragoman.core.broker import Receiver, Subscription
 from dragoman.core.clock import ManualClock
 from dragoman.core.errors import (
     BrokerUnavailable,
@@ -343,6 +344,33 @@ async def test_a_transport_that_works_is_kept_when_its_replacement_cannot_be_ope
         await publisher.send(Price("a", 1.0))
         await topology.remove_admin("memory")
         assert not request.available
+
+
+class Hesitant(MemoryBroker):
+    """Refuses the first subscription to one channel."""
+
+    refuses = "prices.cbor"
+
+    async def subscribe(self, subscription: Subscription) -> Receiver:
+        if self.refuses in subscription.channels:
+            self.refuses = ""
+            raise BrokerUnavailable("Not yet.")
+        return await super().subscribe(subscription)
+
+
+async def test_a_publisher_that_could_not_be_connected_at_first_is_tried_again() -> None:
+    url, inbox = memory_url(), Inbox()
+    admin = BrokerAdmin(Hesitant(url), frozenset({"avro", "cbor"}))
+    async with (
+        Topology([url], registry=allowed()) as sending,
+        Topology([admin], registry=allowed()) as receiving,
+    ):
+        publisher = await sending.publisher("prices", properties={"serializer": "cbor"})
+        receiving.endpoints.add("test", sending.own_endpoints()[0])
+        offer = receiving.offer("prices", inbox, properties={"serializer": "avro"})
+        await offer.wait_for_publishers(1, 60)
+        await publisher.send(Price("a", 1.0))
+        await inbox.has(1)
 
 
 async def test_a_topology_that_cannot_start_leaves_nothing_behind() -> None:

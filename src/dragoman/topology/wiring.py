@@ -96,14 +96,14 @@ class Wiring:
                 slot.failures = 0
 
     async def _serve(self, slot: Slot) -> tuple[bool, bool]:
-        """Whether the slot is served now, and whether an admin that should do it could not."""
+        """Whether the slot is served now, and whether something failed that should be tried again."""
         failed = False
         for candidate in self.rank(slot):
             if candidate.score.points <= 0:
                 break
             if slot.handler is not None and slot.handler.serves(candidate.admin, candidate.settings):
-                await self._resume(slot)
-                return True, failed
+                linked = await self._resume(slot)
+                return True, failed or not linked
             try:
                 handler = await self._open(slot, candidate)
             except Exception as error:
@@ -116,8 +116,8 @@ class Wiring:
                     extra={"topic": slot.topic.key},
                 )
             else:
-                await self._swap(slot, handler)
-                return True, failed
+                linked = await self._swap(slot, handler)
+                return True, failed or not linked
         return False, failed
 
     def _try_again(self, slot: Slot) -> None:
@@ -147,12 +147,13 @@ class Wiring:
             slot.tell(Change.GONE)
             await self._end(slot)
 
-    async def _resume(self, slot: Slot) -> None:
-        if not await self._link(slot):
-            self._try_again(slot)
+    async def _resume(self, slot: Slot) -> bool:
+        """Whether it is linked to all that it should be."""
+        linked = await self._link(slot)
         if slot.suspended:
             slot.suspended = False
             slot.tell(Change.APPEARED)
+        return linked
 
     async def _open(self, slot: Slot, candidate: Candidate) -> Handler:
         """Make it, connect it to the publishers that are known, and only then announce it."""
@@ -176,11 +177,11 @@ class Wiring:
         )
         return Handler(admin, settings, endpoint, receiver=receiver)
 
-    async def _swap(self, slot: Slot, handler: Handler) -> None:
-        """Make before break: the new one works before the old one goes."""
+    async def _swap(self, slot: Slot, handler: Handler) -> bool:
+        """Make before break: the new one works before the old one goes. Whether it is linked to all."""
         old, slot.handler = slot.handler, handler
         slot.suspended = False
-        await self._link(slot)
+        linked = await self._link(slot)
         await self._link_own_receiver(slot)
         for discovery in self.discoveries:
             discovery.announce(handler.endpoint)
@@ -190,6 +191,7 @@ class Wiring:
         if old is not None:
             await self._retire(old)
         self.endpoints_changed(slot.topic, slot.role)
+        return linked
 
     async def take_down(self, slot: Slot) -> None:
         async with slot.lock:
