@@ -79,6 +79,18 @@ def test_what_was_taken_away_cannot_be_put_back_by_somebody_else() -> None:
     found.check(*entry(epoch=9))
 
 
+def test_an_epoch_that_cannot_be_is_refused() -> None:
+    assert refused(trust(), *entry(epoch=10**30)) == "topology.entry-epoch"
+
+
+def test_what_strangers_put_and_take_away_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.topology.signing.MOST_REMEMBERED", 3)
+    found = trust()
+    for number in range(10):
+        found.retire(f"/pubsub/publisher/t/stranger-{number}", number)
+    assert len(found._epochs) == 3
+
+
 def test_keys_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
         Signer("x", "short")

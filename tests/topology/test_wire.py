@@ -54,6 +54,13 @@ def test_a_parcel_survives_its_headers(frames: list[bytes], scope: str | None) -
     assert found.frames == frames
 
 
+@pytest.mark.parametrize("name", ["dragoman-sequence", "dragoman-sent-at"])
+@pytest.mark.parametrize("number", [b"-1", b"x", b"9" * 30, b"9" * 5000])
+def test_numbers_that_no_sender_has_are_refused(name: str, number: bytes) -> None:
+    with pytest.raises(FrameError):
+        parcel_of(b"1234", ((name, number),))
+
+
 @pytest.mark.parametrize("parts", [b"1,2", b"-1,5", b"x", b"", b"1," * 2000 + b"1"])
 def test_lengths_of_parts_that_cannot_be_are_refused(parts: bytes) -> None:
     with pytest.raises(FrameError):

@@ -16,6 +16,8 @@ PARTS = "dragoman-parts"
 
 _OURS = frozenset({ORIGIN, SEQUENCE, SENT_AT, SCOPE, PARTS})
 MOST_PARTS = 1024
+LARGEST = (1 << 64) - 1
+"""Of a sequence number and of a moment: as much as a datagram has room for."""
 
 
 class Parcel(NamedTuple):
@@ -74,11 +76,14 @@ def parcel_of(payload: bytes, headers: Headers) -> Parcel:
         lengths = () if parts is None else tuple(int(each) for each in parts.split(b","))
         if len(lengths) > MOST_PARTS or any(length < 0 for length in lengths):
             raise ValueError("lengths of parts")
+        sequence, sent_at = int(header(headers, SEQUENCE) or b"0"), int(header(headers, SENT_AT) or b"0")
+        if not (0 <= sequence <= LARGEST and 0 <= sent_at <= LARGEST):
+            raise ValueError("numbers of a sender")
         return Parcel(
             payload,
             (header(headers, ORIGIN) or b"").decode(),
-            int(header(headers, SEQUENCE) or b"0"),
-            int(header(headers, SENT_AT) or b"0"),
+            sequence,
+            sent_at,
             None if scope is None else scope.decode(),
             lengths,
             tuple(pair for pair in headers if pair[0] not in _OURS),

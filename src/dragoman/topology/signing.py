@@ -20,6 +20,8 @@ NONCE = "pubsub.nonce"
 EPOCH = "pubsub.epoch"
 SIGNATURE = "pubsub.signature"
 MOST_REMEMBERED = 100_000
+LONGEST_EPOCH = 19
+"""Digits: it is a revision of etcd."""
 
 
 def _ed25519() -> type[Ed25519PrivateKey]:
@@ -133,14 +135,20 @@ class Trust:
 
     def _check_epoch(self, place: str, text: str) -> None:
         """An entry that was seen in a newer state is not believed in an older one, also after it was gone."""
-        if not text.isdecimal() or not text.isascii():
+        if not text.isdecimal() or not text.isascii() or len(text) > LONGEST_EPOCH:
             raise _refused("The entry has no epoch.", "epoch", place)
-        epoch, seen = int(text), self._epochs.pop(place, -1)
+        epoch = int(text)
+        seen = self._remember(place, epoch)
+        if epoch < seen:
+            raise _refused(f"The entry is of the epoch {epoch}, {seen} was seen before.", "epoch", place)
+
+    def _remember(self, place: str, epoch: int) -> int:
+        """The newest that was seen there before."""
+        seen = self._epochs.pop(place, -1)
         self._epochs[place] = max(epoch, seen)
         if len(self._epochs) > MOST_REMEMBERED:
             del self._epochs[next(iter(self._epochs))]
-        if epoch < seen:
-            raise _refused(f"The entry is of the epoch {epoch}, {seen} was seen before.", "epoch", place)
+        return seen
 
     def forget_epochs(self) -> None:
         """They were those of another etcd."""
@@ -148,7 +156,7 @@ class Trust:
 
     def retire(self, place: str, epoch: int) -> None:
         """The entry was taken away at this epoch: nothing signed before may come back."""
-        self._epochs[place] = max(epoch, self._epochs.pop(place, -1))
+        self._remember(place, epoch)
 
 
 def framework_of(public_key: bytes, nonce: str) -> str:
