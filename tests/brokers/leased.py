@@ -102,10 +102,13 @@ class Lines:
     async def read(
         self, cursors: Sequence[tuple[Place, int]], limit: int
     ) -> Sequence[tuple[Place, list[Message]]]:
-        return [(place, self.lines[place[1]][cursor : cursor + limit]) for place, cursor in cursors]
+        return [(place, self._from(place, cursor)[:limit]) for place, cursor in cursors]
+
+    def _from(self, place: Place, offset: int) -> list[Message]:
+        return [message for message in self.lines[place[1]] if (message.offset or 0) >= offset]
 
     async def pick(self, place: Place, offsets: Sequence[int]) -> list[Message]:
-        return [self.lines[place[1]][offset] for offset in offsets]
+        return [message for message in self.lines[place[1]] if message.offset in offsets]
 
     async def wait(self, cursors: Mapping[Place, int], timeout: float) -> None:
         await asyncio.sleep(0)

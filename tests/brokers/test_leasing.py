@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dragoman.core.broker import Sharing
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, GroupTaken, Revoked
 from dragoman.core.leasing import LeasedReceiver, ShareRecord
+from dragoman.core.message import Message
 from dragoman.core.progress import Progress
 from dragoman.core.seeking import DISORDER, seek
 from tests.brokers.leased import Lines, Shelf, Time, clock, member
@@ -60,6 +61,24 @@ async def test_a_member_that_hangs_is_out_after_its_lease_and_can_change_nothing
     assert await payloads(hanging) == []
     await other.acknowledge(again[-1:])
     assert await payloads(other) == [b"c"]
+
+
+async def test_what_retention_removed_before_a_message_is_not_delivered_with_it(clock: Time) -> None:
+    shelf, lines = Shelf(), Lines(1)
+    first = 1_000_000
+    lines.lines[0].append(Message("c", b"kept", partition=0, offset=first))
+    dead, _ = await member("dead", shelf, lines, Sharing.FAILOVER)
+    other, _ = await member("other", shelf, lines, Sharing.FAILOVER)
+    assert await payloads(dead) == [b"kept"]
+
+    await beat(clock, 12, other)
+
+    [again] = await other.receive(10, 0.0)
+    assert (again.payload, again.attempt) == (b"kept", 2)
+    progress = ShareRecord.decode(shelf.records["0"].data).progress
+    assert (progress.committed, progress.tried) == (first, {first: 1})
+    await other.acknowledge([again])
+    assert ShareRecord.decode(shelf.records["0"].data).progress.committed == first + 1
 
 
 async def test_a_member_that_lost_its_connection_is_out_soon_but_may_come_back(clock: Time) -> None:

@@ -208,7 +208,7 @@ class LeasedReceiver:
             return
         self.closed = True
         if self._taking is not None:
-            await asyncio.wait([self._taking])
+            await asyncio.gather(self._taking, return_exceptions=True)
         async with self._lock:
             self._ready = []
             try:

@@ -65,6 +65,9 @@ class Delivery:
         if not found:
             return
         progress = self.share.progress
+        if progress.cursor == progress.position:
+            # Nothing is in flight: what retention has removed before the first one is done with.
+            progress.position = found[0].offset or 0
         progress.cursor = (found[-1].offset or 0) + 1
         if progress.plain:
             self.messages = self.messages + found if self.messages else found
