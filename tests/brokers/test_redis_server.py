@@ -14,7 +14,7 @@ from dragoman.adapters.redis import RedisBroker
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import AccessRefused, BrokerUnavailable, ChannelNotFound, ConfigurationError
-from dragoman.core.message import Message
+from dragoman.core.message import Message, Position
 from tests.brokers.certificates import make_certificates
 from tests.brokers.redis_servers import own_redis
 from tests.services.redis import Redis
@@ -186,6 +186,44 @@ async def test_a_batch_is_taken_whole_or_not_at_all(redis_server: Redis) -> None
     )
     assert isinstance(results[1], ConfigurationError) and isinstance(results[3], ChannelNotFound)
     assert {message.payload for message in await received(broker, channel, 2)} == {b"good", b"better"}
+    await broker.close()
+
+
+async def test_a_call_at_fault_does_not_have_the_messages_of_others_stored_twice(redis_server: Redis) -> None:
+    broker = await connected(redis_server.url)
+    channel, other = f"c-{uuid4().hex}", f"c-{uuid4().hex}"
+    await broker.create(Channel(channel, 1))
+    await broker.create(Channel(other, 1))
+    await broker.publish([Message(channel, b"first"), Message(other, b"first")])
+    # These travel together: the first channel has its message before the second one is found wrong.
+    good, bad, last = await asyncio.gather(
+        broker.publish([Message(channel, b"good")]),
+        broker.publish([Message(other, b"bad", partition=9)]),
+        broker.publish([Message(other, b"last")]),
+        return_exceptions=True,
+    )
+    assert isinstance(bad, ConfigurationError)
+    assert (good, last) == ([Position(channel, 0, 1)], [Position(other, 0, 1)])
+    log = broker.log()
+    assert (log.partitions(channel), log.partitions(other)) == ({0: (0, 2)}, {0: (0, 2)})
+    log.close()
+    await broker.close()
+
+
+async def test_a_delayed_message_for_a_partition_that_is_gone_waits(redis_server: Redis) -> None:
+    broker = await connected(redis_server.url)
+    channel = f"c-{uuid4().hex}"
+    await broker.create(Channel(channel, 2))
+    receiver = await broker.subscribe(Subscription((channel,), "g"))
+    raw = Client(port=redis_server.port)
+    partition, elsewhere = f"dragoman:{{{channel}}}:1", f"elsewhere-{channel}"
+    await raw.rename(partition, elsewhere)
+    await broker.publish([Message(channel, b"later", partition=0)], delay=0.05)
+    assert await receiver.receive(10, 0.5) == []
+    await raw.rename(elsewhere, partition)
+    [found] = await receiver.receive(10, PATIENCE)
+    assert found.payload == b"later"
+    await raw.aclose()
     await broker.close()
 
 

@@ -23,8 +23,15 @@ MAX_PAYLOAD = 256 << 20
 
 
 class Waiting(NamedTuple):
+    """One call of ``publish``: where each message came to stand, as far as it does by now."""
+
     messages: Sequence[Message]
+    positions: list[Position | None]
     done: asyncio.Future[list[Position]]
+
+    def finish(self) -> None:
+        if not self.done.done():
+            self.done.set_result([position for position in self.positions if position is not None])
 
 
 class Publisher:
@@ -40,7 +47,8 @@ class Publisher:
     async def publish(self, messages: Sequence[Message]) -> list[Position]:
         for name in {message.channel for message in messages}:
             await self._channels.known(name)
-        waiting = Waiting(messages, asyncio.get_running_loop().create_future())
+        nowhere: list[Position | None] = [None] * len(messages)
+        waiting = Waiting(messages, nowhere, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         if self._sending is None:
             self._sending = asyncio.create_task(self._send_all())
@@ -63,9 +71,9 @@ class Publisher:
         return batch
 
     async def _send(self, batch: list[Waiting]) -> None:
-        """All calls of the batch in one; if one of them is at fault, each by itself."""
+        """All calls of the batch in one; if one of them is at fault, what is left of each by itself."""
         try:
-            positions = await self._append([message for waiting in batch for message in waiting.messages])
+            await self._append(batch)
         except (ChannelNotFound, ConfigurationError, EncodeError) as error:
             if len(batch) > 1:
                 for waiting in batch:
@@ -77,17 +85,21 @@ class Publisher:
             if not isinstance(error, Exception):
                 raise
         else:
+            for waiting in batch:
+                waiting.finish()
+
+    async def _append(self, batch: Sequence[Waiting]) -> None:
+        messages = [message for waiting in batch for message in waiting.messages]
+        positions = [position for waiting in batch for position in waiting.positions]
+        try:
+            for name, indexes in _by_channel(messages).items():
+                left = [index for index in indexes if positions[index] is None]
+                await self._append_to(name, messages, left, positions)
+        finally:
             at = 0
             for waiting in batch:
-                if not waiting.done.done():
-                    waiting.done.set_result(positions[at : at + len(waiting.messages)])
+                waiting.positions[:] = positions[at : at + len(waiting.messages)]
                 at += len(waiting.messages)
-
-    async def _append(self, messages: Sequence[Message]) -> list[Position]:
-        positions: list[Position | None] = [None] * len(messages)
-        for name, indexes in _by_channel(messages).items():
-            await self._append_to(name, messages, indexes, positions)
-        return [position for position in positions if position is not None]
 
     async def _append_to(
         self, name: str, messages: Sequence[Message], indexes: Sequence[int], positions: list[Position | None]

@@ -12,6 +12,7 @@ from dragoman.adapters.redis.wire import fields_of, stamps_in, unpack_delayed
 
 _BRING_IN, _DUE, _STAMPS, _TRIM = Script(BRING_IN), Script(DUE), Script(STAMPS), Script(TRIM)
 AT_ONCE = 100
+LOOK_AGAIN = 1.0
 LONGEST = 60.0
 STRIDE = 1000
 MOST_STRIDES = 100
@@ -50,7 +51,9 @@ class Tending:
                 arguments += (each, number + 1, len(fields), *fields)
             keys = [key, *(self._keys.stream(name, number) for number in range(partitions))]
             if await self._server.run_safely(_BRING_IN, keys, arguments) < 0:
+                # A partition that was there is gone: the channel was deleted, and may be there again.
                 self._channels.forget(name)
+                return time.time() + LOOK_AGAIN
 
     async def trim(self, known: Known) -> None:
         """Remove what is older than the retention, unless a group has not done with it."""
