@@ -14,7 +14,7 @@ from dragoman.adapters.nats import NatsBroker
 from dragoman.adapters.nats.errors import TABLE, Refused, translated
 from dragoman.adapters.nats.names import Names, name_of, token
 from dragoman.adapters.nats.options import options_of
-from dragoman.adapters.nats.wire import message_id
+from dragoman.adapters.nats.wire import TIMESTAMP, message_id, message_of
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import (
@@ -113,6 +113,12 @@ def test_names_that_are_too_long_for_a_folder_stay_apart() -> None:
     names = Names("dragoman")
     assert names.stream("ä" * 100, 0) != names.stream("ä" * 101, 0)
     assert names.mover("ä" * 100) != names.mover("ä" * 101)
+
+
+def test_a_timestamp_that_cannot_be_one_is_the_servers() -> None:
+    for text in ("soon", "9" * 20, "9" * 5000):
+        assert message_of("c", 0, 1, 7, b"x", {TIMESTAMP: text}).timestamp == 7
+    assert message_of("c", 0, 1, 7, b"x", {TIMESTAMP: "-5"}).timestamp == -5
 
 
 def test_what_is_sent_again_on_purpose_is_no_repetition() -> None:

@@ -181,6 +181,42 @@ async def test_a_message_that_is_too_large_is_refused_by_itself(nats_server: Nat
     await broker.close()
 
 
+async def test_a_message_is_received_however_large_the_server_allows_it_to_be(tmp_path: Path) -> None:
+    with own_nats(tmp_path, "max_payload: 10MB") as server:
+        broker = await connected(server.url)
+        channel = f"c-{uuid4().hex}"
+        await broker.create(Channel(channel, 1))
+        sent = [b"before", bytes(9 << 20), b"after"]
+        await broker.publish([Message(channel, payload) for payload in sent])
+        assert [message.payload for message in await received(broker, channel, 3)] == sent
+        await broker.close()
+
+
+async def test_a_channel_is_there_until_all_of_it_is_deleted(tmp_path: Path) -> None:
+    users = """authorization { users: [
+        { user: free, password: right }
+        { user: held, password: right, permissions: {
+            publish: { deny: ["$JS.API.STREAM.DELETE.dragoman-c-1"] } } }
+    ] }"""
+    with own_nats(tmp_path, users) as server:
+        place = f"127.0.0.1:{server.port}"
+        broker = await connected(f"nats://held:right@{place}")
+        await broker.create(Channel("c", 3))
+        await broker.publish([Message("c", b"old", partition=number) for number in range(3)])
+        with pytest.raises(AccessRefused):
+            await broker.delete("c")
+        assert await broker.channels() == ["c"]
+        await broker.close()
+
+        broker = await connected(f"nats://free:right@{place}")
+        await broker.delete("c")
+        await broker.create(Channel("c", 3))
+        log = broker.log()
+        assert set(log.partitions("c").values()) == {(0, 0)}
+        log.close()
+        await broker.close()
+
+
 async def test_messages_of_other_programs_are_received_and_ours_read_by_them(nats_server: Nats) -> None:
     broker = await connected(nats_server.url)
     channel = f"c-{uuid4().hex}"

@@ -143,7 +143,8 @@ class Channels:
         partitions = (await self.describe(name)).partitions
         self._known.pop(name, None)
         with ours(channel=name):
-            for partition in range(partitions):
+            # The first partition goes last: as long as it is there the channel is, and can be deleted again.
+            for partition in reversed(range(partitions)):
                 await self._quietly(f"STREAM.DELETE.{self._names.stream(name, partition)}")
             for lasting in (True, False):
                 await self._quietly(

@@ -82,9 +82,11 @@ class Confirmations:
                 future.set_exception(theirs.StaleConnectionError())
 
     def _fail_denied(self, text: str) -> None:
-        for future, subject in self._waiting.values():
-            if f'"{subject.lower()}"' in text and not future.done():
-                future.set_exception(theirs.Error(text))
+        for key, (future, subject) in list(self._waiting.items()):
+            if f'"{subject.lower()}"' in text:
+                del self._waiting[key]
+                if not future.done():
+                    future.set_exception(theirs.Error(text))
 
 
 class Publisher:

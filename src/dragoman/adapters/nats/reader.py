@@ -18,7 +18,8 @@ from dragoman.core.message import Message
 
 AHEAD = 500
 """So many messages are asked for at once."""
-MOST_BYTES = 8 << 20
+LEAST_BYTES = 8 << 20
+"""So many bytes may come at once; more where a single message may be larger."""
 EXPIRES = 20.0
 SECOND = 1_000_000_000
 
@@ -114,9 +115,12 @@ class PartitionReader:
         batch = AHEAD - self._asked
         self._asked += batch
         self._asked_until = time.monotonic() + EXPIRES + 5.0
-        body = {"batch": batch, "expires": int(EXPIRES * SECOND), "max_bytes": MOST_BYTES}
+        client = self._link.client
+        # A message that does not fit would never come; with it come its subject and the address to answer to.
+        room = max(LEAST_BYTES, 2 * client.max_payload)
+        body = {"batch": batch, "expires": int(EXPIRES * SECOND), "max_bytes": room}
         with ours(channel=self._channel, partition=self._partition):
-            await self._link.client.publish(
+            await client.publish(
                 self._link.subject(f"CONSUMER.MSG.NEXT.{self._stream}.{self._consumer}"),
                 json.dumps(body).encode(),
                 self._inbox.subject[:-1] + str(self._generation),

@@ -63,11 +63,18 @@ def message_of(
             () if packed is None else unpack_headers(b64decode(packed)),
             partition,
             sequence - 1,
-            int(headers.get(TIMESTAMP, stamp)),
+            _timestamp(headers[TIMESTAMP]) if TIMESTAMP in headers else stamp,
         )
     except (ValueError, DecodeError):
         # Not one of ours: its payload may be of use nonetheless.
         return Message(channel, payload, None, (), partition, sequence - 1, stamp)
+
+
+def _timestamp(text: str) -> int:
+    found = int(text)
+    if not -(2**63) <= found < 2**63:
+        raise ValueError("more than a timestamp can be.")
+    return found
 
 
 def parse_headers(raw: bytes) -> dict[str, str]:
