@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import re
 import time
-from collections.abc import Coroutine, Sequence
-from typing import Any
-from uuid import uuid4
+from collections.abc import Sequence
+from functools import partial
 
 from dragoman.adapters.nats.channels import Channels
 from dragoman.adapters.nats.connection import Link
@@ -31,12 +26,10 @@ from dragoman.core.broker import (
     check_subscription,
 )
 from dragoman.core.channel import Channel
-from dragoman.core.leasing import LeasedReceiver, Membership, committed_in, starts_in
+from dragoman.core.leasing import Chores, LeasedReceiver, Members, committed_in
 from dragoman.core.loading import redacted
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
-
-log = logging.getLogger("dragoman.nats")
 
 
 class NatsBroker:
@@ -78,8 +71,8 @@ class NatsBroker:
         self._channels = Channels(self._link)
         self._publisher = Publisher(self._link, self._channels)
         self._delayed = Delayed(self._link, self._channels, self._publisher)
-        self._receivers: list[LeasedReceiver] = []
-        self._background: set[asyncio.Task[None]] = set()
+        self._members = Members(self._options.lease, self._options.handover, self.log)
+        self._chores = Chores()
 
     def __repr__(self) -> str:
         return f"NatsBroker({redacted(self.url)!r})"
@@ -88,16 +81,8 @@ class NatsBroker:
         await self._link.connect()
 
     async def close(self) -> None:
-        for receiver in self._receivers:
-            try:
-                await receiver.close()
-            except Exception as error:
-                # NATS is away: the others notice that this member is gone.
-                log.warning("A receiver could not leave its group: %s", error)
-        self._receivers.clear()
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._members.leave()
+        await self._chores.stop()
         await self._link.close()
 
     async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
@@ -108,59 +93,20 @@ class NatsBroker:
         due = time.time() + delay
         await self._delayed.postpone(messages, due)
         for name in {message.channel for message in messages}:
-            self._later(self._bring_in_at(name, due))
+            self._chores.do_at(due, partial(self._delayed.bring_in, name))
         return [None] * len(messages)
-
-    async def _bring_in_at(self, name: str, due: float) -> None:
-        await asyncio.sleep(max(0.0, due - time.time()))
-        await self._delayed.bring_in(name)
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for it; members of groups do the same work when it is due."""
-        self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("Work in the background failed: %s", error)
 
     async def subscribe(self, subscription: Subscription) -> LeasedReceiver:
         check_subscription(subscription, self.capabilities, "nats")
         refuse_options(subscription)
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", subscription.member)[:40] or "member"
-        name = f"{name}-{os.getpid()}-{uuid4().hex[:12]}"
         for channel in subscription.channels:
             await self._channels.known(channel)
-        memberships = [self._membership(name, subscription, channel) for channel in subscription.channels]
+
+        def records(channel: str) -> NatsRecords:
+            return NatsRecords(self._link, self._publisher, channel, subscription.group, subscription.durable)
+
         source = NatsSource(self._link, self._channels, subscription.channels, self._delayed.bring_in)
-        receiver = LeasedReceiver(source, memberships, subscription.group)
-        try:
-            for membership in memberships:
-                await membership.join(await source.partitions(membership.channel))
-        except BaseException:
-            await receiver.close()
-            raise
-        self._receivers = [one for one in self._receivers if not one.closed]
-        self._receivers.append(receiver)
-        return receiver
-
-    def _membership(self, name: str, subscription: Subscription, channel: str) -> Membership:
-        records = NatsRecords(self._link, self._publisher, channel, subscription.group, subscription.durable)
-
-        async def starts(channel: str) -> list[int]:
-            return await asyncio.to_thread(self._starts, channel, subscription)
-
-        options = self._options
-        return Membership(channel, name, subscription, records, starts, options.lease, options.handover)
-
-    def _starts(self, channel: str, subscription: Subscription) -> list[int]:
-        reader = self.log()
-        try:
-            return starts_in(reader, channel, subscription.start)
-        finally:
-            reader.close()
+        return await self._members.join(subscription, source, records)
 
     async def create(self, channel: Channel) -> bool:
         return await self._channels.create(channel)

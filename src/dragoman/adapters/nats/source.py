@@ -14,9 +14,8 @@ from dragoman.adapters.nats.errors import Refused, ours
 from dragoman.adapters.nats.reader import PartitionReader
 from dragoman.adapters.nats.wire import message_of, parse_headers
 from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.leasing import Place
 from dragoman.core.message import Message
-
-Place = tuple[str, int]
 
 
 class NatsSource:

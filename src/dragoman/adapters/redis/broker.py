@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import os
-import re
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-from uuid import uuid4
+from functools import partial
 
 from dragoman.adapters.redis.channels import Channels
 from dragoman.adapters.redis.connection import Server
@@ -31,12 +26,10 @@ from dragoman.core.broker import (
     check_subscription,
 )
 from dragoman.core.channel import Channel
-from dragoman.core.leasing import LeasedReceiver, Membership, committed_in, starts_in
+from dragoman.core.leasing import Chores, LeasedReceiver, Members, committed_in
 from dragoman.core.loading import redacted
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
-
-log = logging.getLogger("dragoman.redis")
 
 
 class RedisBroker:
@@ -81,8 +74,8 @@ class RedisBroker:
         self._channels = Channels(self._server, self._keys)
         self._publisher = Publisher(self._server, self._keys, self._channels)
         self._tending = Tending(self._server, self._keys, self._channels)
-        self._receivers: list[LeasedReceiver] = []
-        self._background: set[asyncio.Task[None]] = set()
+        self._members = Members(self._options.lease, self._options.handover, self.log)
+        self._chores = Chores()
 
     def __repr__(self) -> str:
         return f"RedisBroker({redacted(self.url)!r})"
@@ -91,16 +84,8 @@ class RedisBroker:
         await self._server.connect()
 
     async def close(self) -> None:
-        for receiver in self._receivers:
-            try:
-                await receiver.close()
-            except Exception as error:
-                # Redis is away: the others notice that this member is gone.
-                log.warning("A receiver could not leave its group: %s", error)
-        self._receivers.clear()
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._members.leave()
+        await self._chores.stop()
         await self._publisher.close()
         await self._server.close()
 
@@ -111,69 +96,30 @@ class RedisBroker:
             due = time.time() + delay
             await self._publisher.postpone(messages, due)
             for name in {message.channel for message in messages}:
-                self._later(self._bring_in_at(name, due))
+                self._chores.do_at(due, partial(self._tending.bring_in, name))
             return [None] * len(messages)
         positions = await self._publisher.publish(messages)
         for name in {message.channel for message in messages}:
             known = await self._channels.known(name)
             if known.channel.retention is not None and time.monotonic() >= known.trim_at:
                 known.trim_at = time.monotonic() + 1.0
-                self._later(self._tending.trim(known))
+                self._chores.do(self._tending.trim(known))
         return positions
-
-    async def _bring_in_at(self, name: str, due: float) -> None:
-        await asyncio.sleep(max(0.0, due - time.time()))
-        await self._tending.bring_in(name)
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._background.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for it; members of groups do the same work when it is due."""
-        self._background.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("Work in the background failed: %s", error)
 
     async def subscribe(self, subscription: Subscription) -> LeasedReceiver:
         check_subscription(subscription, self.capabilities, "redis")
         refuse_options(subscription)
-        name = re.sub(r"[^A-Za-z0-9_.-]", "_", subscription.member)[:40] or "member"
-        name = f"{name}-{os.getpid()}-{uuid4().hex[:12]}"
-        memberships = [self._membership(name, subscription, channel) for channel in subscription.channels]
-        for membership in memberships:
-            await self._channels.known(membership.channel)
+        for channel in subscription.channels:
+            await self._channels.known(channel)
+        lasting = 0.0 if subscription.durable else 3 * self._options.lease
+
+        def records(channel: str) -> RedisRecords:
+            return RedisRecords(self._server, self._keys, channel, subscription.group, lasting)
+
         source = RedisSource(
             self._server, self._keys, self._channels, subscription.channels, self._tending.tend
         )
-        receiver = LeasedReceiver(source, memberships, subscription.group)
-        try:
-            for membership in memberships:
-                await membership.join(await source.partitions(membership.channel))
-        except BaseException:
-            await receiver.close()
-            raise
-        self._receivers = [one for one in self._receivers if not one.closed]
-        self._receivers.append(receiver)
-        return receiver
-
-    def _membership(self, name: str, subscription: Subscription, channel: str) -> Membership:
-        lease = self._options.lease
-        lasting = 0.0 if subscription.durable else 3 * lease
-        records = RedisRecords(self._server, self._keys, channel, subscription.group, lasting)
-
-        async def starts(channel: str) -> list[int]:
-            return await asyncio.to_thread(self._starts, channel, subscription)
-
-        return Membership(channel, name, subscription, records, starts, lease, self._options.handover)
-
-    def _starts(self, channel: str, subscription: Subscription) -> list[int]:
-        reader = self.log()
-        try:
-            return starts_in(reader, channel, subscription.start)
-        finally:
-            reader.close()
+        return await self._members.join(subscription, source, records)
 
     async def create(self, channel: Channel) -> bool:
         return await self._channels.create(channel)

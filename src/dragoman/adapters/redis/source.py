@@ -12,14 +12,13 @@ from dragoman.adapters.redis.errors import ours
 from dragoman.adapters.redis.keys import Keys
 from dragoman.adapters.redis.scripts import READ, Script
 from dragoman.adapters.redis.wire import messages_in
+from dragoman.core.leasing import Place
 from dragoman.core.message import Message
 
 READ_SCRIPT = Script(READ)
 MOST_BYTES = 4 << 20
 """After so many bytes a call gives no more messages."""
 PICKS = 20
-
-Place = tuple[str, int]
 
 
 class RedisSource:

@@ -5,20 +5,23 @@ broker, each changed by compare-and-set. Whoever takes a partition over writes i
 former owner can neither acknowledge nor deliver any more: no clock has to be trusted for that.
 """
 
+from dragoman.core.leasing.chores import Chores
+from dragoman.core.leasing.joining import Members
 from dragoman.core.leasing.membership import Membership
 from dragoman.core.leasing.receiver import LeasedReceiver
 from dragoman.core.leasing.record import ShareRecord, committed_in
-from dragoman.core.leasing.records import Change, Records, Source, Stored
-from dragoman.core.leasing.starting import starts_in
+from dragoman.core.leasing.records import Change, Place, Records, Source, Stored
 
 __all__ = [
     "Change",
+    "Chores",
     "LeasedReceiver",
+    "Members",
     "Membership",
+    "Place",
     "Records",
     "ShareRecord",
     "Source",
     "Stored",
     "committed_in",
-    "starts_in",
 ]
