@@ -9,7 +9,7 @@ from typing import Annotated
 
 import pytest
 
-from dragoman import EndpointOptions, Message, RetryOptions, To, endpoint
+from dragoman import CircuitBreaker, EndpointOptions, Message, RetryOptions, Throttle, To, endpoint
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.channel import Channel
 from dragoman.core.database import Transaction
@@ -50,6 +50,28 @@ async def test_hours_of_backoff_pass_at_once() -> None:
     rests = [after - before for before, after in pairwise(seen)]
     assert len(rests) == 3
     assert all(rest >= wanted for rest, wanted in zip(rests, (600, 1200, 2400), strict=True))
+
+
+async def test_the_rest_of_a_breaker_and_the_turns_of_a_throttle_pass_at_once() -> None:
+    seen: list[int] = []
+    patient = EndpointOptions(retry=RetryOptions(attempts=2))
+
+    @endpoint(
+        "loan.requests",
+        options=patient,
+        middleware=[Throttle(rate=0.001), CircuitBreaker(failures=1, rest=36_000.0)],
+    )
+    async def on_request(request: LoanRequest) -> None:
+        seen.append(request.request_id)
+        if len(seen) == 1:
+            raise ValueError
+
+    async with Workbench([on_request]) as bench:
+        for number in range(3):
+            await bench.client.publish("loan.requests", LoanRequest(number, 1.0, 1), partition=0)
+        await bench.handled()
+        assert await bench.dead("loan.requests") == []
+    assert seen == [0, 0, 1, 2]
 
 
 async def test_time_stands_still_unless_it_is_moved() -> None:

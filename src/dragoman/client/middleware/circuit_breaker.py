@@ -50,11 +50,14 @@ class CircuitBreaker:
         return self._closes_at is not None
 
     async def __call__(self, delivery: Delivery, next: Handler) -> Outcome:
-        while self._closes_at is not None:
-            remaining = self._closes_at - self._clock()
+        while (closes_at := self._closes_at) is not None:
+            remaining = closes_at - self._clock()
             if remaining > 0:
                 if not await delivery.pause(remaining):
                     return again()
+                if self._closes_at == closes_at:
+                    # The rest is over by the client's clock, which need not be ours.
+                    self._closes_at = self._clock()
             elif self._trial is not None:
                 await asyncio.wait((self._trial,))
             else:
