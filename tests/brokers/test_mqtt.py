@@ -22,6 +22,7 @@ from dragoman.core.errors import (
     AccessRefused,
     BrokerUnavailable,
     ConfigurationError,
+    EncodeError,
     Revoked,
     Unsupported,
 )
@@ -356,6 +357,26 @@ async def works(broker: MqttBroker) -> None:
     await broker.publish([Message(name, b"hello")])
     assert [message.payload for message in await received(receiver, 1)] == [b"hello"]
     await broker.close()
+
+
+async def test_what_comes_before_a_message_at_fault_is_sent_and_answered(tmp_path: Path) -> None:
+    """Otherwise it would take room from all that follows, for ever."""
+    async with (
+        serving(tmp_path, max_inflight_messages="5", max_packet_size="2000") as server,
+        opened(server.url) as broker,
+    ):
+        name = unique()
+        await broker.create(Channel(name, partitions=1))
+        receiver = await broker.subscribe(Subscription((name,), "group"))
+        for number in range(10):
+            with pytest.raises(EncodeError, match="the server takes 2,000"):
+                await broker.publish([Message(name, b"%d" % number), Message(name, bytes(2000))])
+        await broker.publish([Message(name, b"10")])
+        found: list[Message] = []
+        for _ in range(11):
+            found += await received(receiver, 1)
+            await receiver.acknowledge(found[-1:])
+        assert [message.payload for message in found] == [b"%d" % number for number in range(11)]
 
 
 @pytest.mark.parametrize("version", ["5", "3.1.1"])

@@ -72,6 +72,13 @@ def test_bytes_that_are_no_envelope_are_refused(raw: bytes) -> None:
     assert content.from_envelope(content.to_envelope(again)) == found
 
 
+def test_a_time_that_is_none_comes_as_a_header() -> None:
+    for text in ("", "-1", "soon", "9" * 19, "9" * 5000):
+        found = content.from_properties(b"x", ((content.TIME, text),))
+        assert (found.timestamp, found.headers) == (None, ((content.TIME, text.encode()),))
+    assert content.from_properties(b"x", ((content.TIME, "9" * 18),)).timestamp == 10**18 - 1
+
+
 def test_headers_that_mqtt_cannot_carry_are_refused() -> None:
     for headers in ((("zero\0", b"x"),), (("n" * 70_000, b"x"),)):
         with pytest.raises(EncodeError):

@@ -90,9 +90,13 @@ class MqttBroker:
             return
         control = Control(self._options, self._will())
         await control.open()
+        try:
+            await control.watch(f"{self._place}/+", self, self._told, self._channels.clear)
+            await control.sync()
+        except BaseException:
+            await control.close()
+            raise
         self._control = control
-        await control.watch(f"{self._place}/+", self, self._told, self._channels.clear)
-        await control.sync()
 
     def _will(self) -> Will | None:
         options = self._options

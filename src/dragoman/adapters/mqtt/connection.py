@@ -143,24 +143,30 @@ class Connection(asyncio.Protocol):
         """Returns when the server has taken all of them; raises if it refused one, or if it is gone."""
         batch = _Batch(self._loop.create_future())
         pending = bytearray()
-        for topic, payload, qos, retain, extra in messages:
-            while self._paused or len(self._sent) >= self._quota:
+        try:
+            for topic, payload, qos, retain, extra in messages:
+                while self._paused or len(self._sent) >= self._quota:
+                    self._flush(pending)
+                    await self._wait_for_room()
+                number = self._number() if qos else 0
+                packet = wire.publish(topic, payload, qos, retain, number, extra)
+                if len(packet) > self._largest:
+                    raise EncodeError(
+                        f"The message has {len(packet):,} bytes, the server takes {self._largest:,}.",
+                        code="message.too-large",
+                        next="Send less, or raise the server's limit.",
+                    )
+                if qos:
+                    batch.open += 1
+                    self._sent[number] = batch
+                pending += packet
+                if len(pending) >= FLUSH:
+                    self._flush(pending)
+        except BaseException:
+            # Those before the one at fault have numbers, which only the server's answer makes free again.
+            with contextlib.suppress(DragomanError):
                 self._flush(pending)
-                await self._wait_for_room()
-            number = self._number() if qos else 0
-            packet = wire.publish(topic, payload, qos, retain, number, extra)
-            if len(packet) > self._largest:
-                raise EncodeError(
-                    f"The message has {len(packet):,} bytes, the server takes {self._largest:,}.",
-                    code="message.too-large",
-                    next="Send less, or raise the server's limit.",
-                )
-            if qos:
-                batch.open += 1
-                self._sent[number] = batch
-            pending += packet
-            if len(pending) >= FLUSH:
-                self._flush(pending)
+            raise
         self._flush(pending)
         batch.sealed = True
         batch.settle()

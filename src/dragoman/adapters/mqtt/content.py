@@ -21,6 +21,8 @@ PROPERTIES, ENVELOPE = "properties", "envelope"
 KEY, KEY_BYTES, MISSING, TIME = "dragoman-key", "dragoman-key-b64", "dragoman-null", "dragoman-time"
 BYTES = "dragoman-b64:"
 """Before the name of a header whose value is not text that MQTT may carry; the value is in Base64."""
+LONGEST_TIME = 18
+"""Digits of a timestamp: what has more is not one of ours, and would not fit where timestamps are kept."""
 _OURS = frozenset({KEY, KEY_BYTES, MISSING, TIME})
 
 _MAGIC = b"\xd1\x01"
@@ -101,7 +103,7 @@ def from_properties(payload: bytes, user: User) -> Content:
             key = _unpacked(value)
         elif name == MISSING:
             missing = True
-        elif name == TIME and value.isascii() and value.isdigit():
+        elif name == TIME and value.isascii() and value.isdigit() and len(value) <= LONGEST_TIME:
             timestamp = int(value)
         elif name.startswith(BYTES):
             headers.append((name.removeprefix(BYTES), _unpacked(value)))

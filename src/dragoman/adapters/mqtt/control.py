@@ -61,6 +61,9 @@ class Control:
         try:
             for filter in list(self._watched):
                 await connection.subscribe(filter, 1)
+            if connection.ended is not None:
+                # Lost with the last answer: nobody else would notice.
+                raise connection.ended
         except DragomanError:
             connection.abort()
             raise

@@ -22,9 +22,12 @@ async def _seats(options: Options, control: Control, channel: str) -> dict[str, 
             found.setdefault(name_of(group), {})[int(number)] = seat
 
     filter = f"{place}/+/{level(channel)}/+"
-    await control.watch(filter, found_by := object(), tell)
-    await control.sync()
-    await control.unwatch(filter, found_by)
+    watcher = object()
+    try:
+        await control.watch(filter, watcher, tell)
+        await control.sync()
+    finally:
+        await control.unwatch(filter, watcher)
     return found
 
 
@@ -56,6 +59,8 @@ async def _visit(
         client, clean, options.keep_alive, options.username, options.password, session_expiry=expiry
     )
     connection = await open_connection(options, greeting, lambda _: None, lambda _: None)
-    for filter in wanted:
-        await connection.subscribe(filter, options.qos)
-    await connection.close()
+    try:
+        for filter in wanted:
+            await connection.subscribe(filter, options.qos)
+    finally:
+        await connection.close()

@@ -198,8 +198,6 @@ def publish(topic: bytes, payload: bytes, qos: int, retain: bool, packet: int, e
     flags = Kind.PUBLISH << 4 | qos << 1 | retain
     number = _U16.pack(packet) if qos else b""
     size = len(topic) + len(number) + len(extra) + len(payload)
-    if size > LONGEST:
-        raise ValueError("more than 256 MiB.")
     return b"".join((bytes((flags,)), length(size), topic, number, extra, payload))
 
 
