@@ -149,7 +149,7 @@ async def test_a_registry_that_is_silent_is_told_so() -> None:
     listening = await asyncio.start_server(wait, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     client = RegistryClient(f"http://127.0.0.1:{port}", timeout=0.1)
-    with pytest.raises(RegistryUnavailable, match="ReadTimeout"):
+    with pytest.raises(RegistryUnavailable, match=r"does not answer: \w+Timeout"):
         await client.schema(1)
     await client.close()
     listening.close()

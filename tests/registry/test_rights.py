@@ -325,7 +325,7 @@ def test_references_may_not_lead_in_circles_or_too_far(server: Server) -> None:
 
 
 def test_a_string_that_is_never_closed_is_refused_at_once(server: Server) -> None:
-    endless = '"' + '\\"' * 1_000_000
+    endless = '"' + '\\"' * 100_000
     answer = httpx.post(f"{server.url}/contracts/orders-value", json={"schema": endless})
     assert (answer.status_code, answer.json()["code"]) == (422, "schema.invalid.json")
 
