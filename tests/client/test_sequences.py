@@ -278,6 +278,25 @@ async def test_a_request_expires_as_all_that_is_sent_to_its_channel(
     assert request.header(headers.EXPIRES_AT) is not None
 
 
+async def test_an_endpoint_for_batches_says_that_it_takes_no_parts(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    seen: list[Picture] = []
+
+    @endpoint("pictures", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    async def on_pictures(pictures: list[Picture]) -> None:
+        seen.extend(pictures)
+
+    async with Client(memory, registry, [on_pictures]) as client:
+        await client.publish_in_parts("pictures", PICTURE, part_size=4000)
+        await client.publish("pictures", PICTURE)
+        await until(lambda: client.metrics.of("pictures").dead == 3 and seen)
+    assert seen == [PICTURE]
+    for letter in payloads(memory, "pictures.dead"):
+        assert letter.header(headers.ERROR_CODE) == b"message.sequence"
+        assert b"cannot put it together" in letter.header(headers.ERROR_MESSAGE)
+
+
 async def test_more_open_sequences_than_fit_wait_for_their_turn(
     memory: MemoryBroker, registry: Registry
 ) -> None:

@@ -27,7 +27,7 @@ from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.client.pausing import Pauses
 from dragoman.client.reply import Answers
-from dragoman.client.sequence.assembling import Assembler
+from dragoman.client.sequence.assembling import Assembler, without_parts
 from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.brokered import in_transaction
 from dragoman.client.transactional.receiving import Once
@@ -92,11 +92,13 @@ class Assembly:
         candidates = [each for one, given in endpoints for each in await self._candidates(one, given)]
         failures = self._failures(first)
         dispatcher = Dispatcher(first.channel, first.group, candidates, self.contracts, failures, self.pauses)
-        handle, batch = dispatcher.handle, None
+        batch = None
+        if first.batch or any(one.transactional for one, _ in endpoints):
+            handle = without_parts(dispatcher.handle, dispatcher.refuse)
+        else:
+            handle = Assembler(dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses).take
         if first.batch:
-            batch = Batching(batches(dispatcher.handle), options.batch_size, options.batch_wait)
-        elif not any(one.transactional for one, _ in endpoints):
-            handle = Assembler(handle, dispatcher.refuse, options.sequence, self.pauses).take
+            batch = Batching(batches(handle), options.batch_size, options.batch_wait)
         lanes = 1 if first.batch else options.concurrency
         counters, latency = self.metrics.of(first.channel), self.metrics.latency_of(first.channel)
         return Intake(handle, lanes, counters, batch, latency)

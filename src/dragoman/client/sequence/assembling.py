@@ -153,6 +153,22 @@ class Assembler:
             self._closed.popitem(last=False)
 
 
+def without_parts(handle: Take, refuse: Refuse) -> Take:
+    """For endpoints that cannot wait until a sequence is whole: its parts go aside with the reason."""
+
+    def take(message: Message) -> Awaitable[Outcome]:
+        if header(message.headers, SEQUENCE_ID) is None:
+            return handle(message)
+        reason = FrameError(
+            "A part of a sequence came to an endpoint that cannot put it together.",
+            code="message.sequence",
+            next="Let it take one message at a time, without a transaction of the broker.",
+        )
+        return refuse(message, reason)
+
+    return take
+
+
 def _settle(held: list[tuple[Message, asyncio.Future[Outcome]]], outcome: Outcome) -> None:
     for _, later in held:
         if not later.done():
