@@ -8,14 +8,11 @@ time and acknowledges them all with the last one.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import tempfile
 import time
-from pathlib import Path
 
 import nats
-from broker_race import BATCH, GROUP, OrderModel, Times, best, frame_of_one, model, ours, show, until
+from broker_race import BATCH, GROUP, OrderModel, Race, Times, model, until
 from nats.js.api import AckPolicy as Acknowledge
 from nats.js.api import ConsumerConfig, StorageType, StreamConfig
 from tests.services.nats import Nats
@@ -87,34 +84,7 @@ async def faststream(url: str, name: str, count: int) -> Times:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    count, peer_count, rounds = given.count, max(BATCH, given.count // 5), given.rounds
-    numbers = iter(range(1_000_000))
-    payload = frame_of_one()
-    with tempfile.TemporaryDirectory() as folder:
-        server = Nats(Path(folder) / "nats")
-        server.start()
-        try:
-            url = server.url
-            rows = [
-                ("Dragoman, typed", count, best(rounds, lambda: ours(url, f"o{next(numbers)}", count))),
-                (
-                    "FastStream, typed",
-                    peer_count,
-                    best(rounds, lambda: faststream(url, f"f{next(numbers)}", peer_count)),
-                ),
-                (
-                    "nats-py, the same bytes",
-                    count,
-                    best(rounds, lambda: bare(url, f"b{next(numbers)}", count, payload)),
-                ),
-            ]
-        finally:
-            server.stop()
-    show(rows)
+    Race(__doc__, Nats, faststream, bare, "nats-py").run()
 
 
 if __name__ == "__main__":

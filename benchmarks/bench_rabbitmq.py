@@ -8,15 +8,12 @@ acknowledges 100 messages with the last of them.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
-import tempfile
 import time
-from pathlib import Path
 
 import aio_pika
-from broker_race import BATCH, OrderModel, Times, best, frame_of_one, model, ours, show, until
+from broker_race import BATCH, OrderModel, Race, Times, model, until
 from tests.services.rabbitmq import Rabbitmq
 
 PREFETCH = 1000
@@ -82,35 +79,18 @@ async def faststream(url: str, name: str, count: int) -> Times:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=2)
-    given = parser.parse_args()
     logging.getLogger("aiormq").setLevel(logging.CRITICAL)
-    count, peer_count, rounds = given.count, max(BATCH, given.count // 4), given.rounds
-    numbers = iter(range(1_000_000))
-    payload = frame_of_one()
-    with tempfile.TemporaryDirectory() as folder:
-        server = Rabbitmq(Path(folder) / "rabbitmq")
-        server.start()
-        try:
-            url, amqp = server.url, server.url.replace("rabbitmq://", "amqp://")
-            rows = [
-                ("Dragoman, typed", count, best(rounds, lambda: ours(url, f"o{next(numbers)}", count))),
-                (
-                    "FastStream, typed",
-                    peer_count,
-                    best(rounds, lambda: faststream(amqp, f"f{next(numbers)}", peer_count)),
-                ),
-                (
-                    "aio-pika, the same bytes",
-                    peer_count,
-                    best(rounds, lambda: bare(amqp, f"b{next(numbers)}", peer_count, payload)),
-                ),
-            ]
-        finally:
-            server.stop()
-    show(rows)
+    Race(
+        __doc__,
+        Rabbitmq,
+        faststream,
+        bare,
+        "aio-pika",
+        rounds=2,
+        faststream_share=4,
+        bare_share=4,
+        scheme="amqp",
+    ).run()
 
 
 if __name__ == "__main__":

@@ -7,13 +7,10 @@ pipeline. The bare client reads with XREADGROUP, 500 at a time, and acknowledges
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from broker_race import BATCH, GROUP, OrderModel, Times, best, frame_of_one, model, ours, show, until
+from broker_race import BATCH, GROUP, OrderModel, Race, Times, model, until
 from redis.asyncio import Redis
 from tests.services.redis import Redis as RedisServer
 
@@ -81,34 +78,7 @@ async def faststream(url: str, name: str, count: int) -> Times:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=20_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
-    count, peer_count, rounds = given.count, max(BATCH, given.count // 5), given.rounds
-    numbers = iter(range(1_000_000))
-    with tempfile.TemporaryDirectory() as folder:
-        server = Quick(Path(folder) / "redis")
-        server.start()
-        try:
-            url = server.url
-            payload = frame_of_one()
-            rows = [
-                ("Dragoman, typed", count, best(rounds, lambda: ours(url, f"o{next(numbers)}", count))),
-                (
-                    "FastStream, typed",
-                    peer_count,
-                    best(rounds, lambda: faststream(url, f"f{next(numbers)}", peer_count)),
-                ),
-                (
-                    "redis-py, the same bytes",
-                    count,
-                    best(rounds, lambda: bare(url, f"b{next(numbers)}", count, payload)),
-                ),
-            ]
-        finally:
-            server.stop()
-    show(rows)
+    Race(__doc__, Quick, faststream, bare, "redis-py").run()
 
 
 if __name__ == "__main__":

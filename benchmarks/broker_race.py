@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import count as counted
+from pathlib import Path
 
 from bench_delivery import Order, Status, order
 from pydantic import BaseModel
+from tests.services.server import Server
 
 from dragoman import Client, endpoint
 from dragoman.core.channel import Channel
@@ -116,3 +121,47 @@ def show(rows: list[tuple[str, int, Times]]) -> None:
             f"| {name} | {count / times.publish:,.0f} | {count / times.consume:,.0f} | {both:,.0f} |"
             f" {mine / both:.2f} |"
         )
+
+
+@dataclass(frozen=True)
+class Race:
+    """Against FastStream and the bare client, on one server. Both get the server's URL, a fresh name and how
+    many messages to move; slow ones move a fraction, ``1 / share``, of ours."""
+
+    about: str
+    server: Callable[[Path], Server]
+    faststream: Callable[[str, str, int], Awaitable[Times]]
+    bare: Callable[[str, str, int, bytes], Awaitable[Times]]
+    library: str
+    rounds: int = 3
+    faststream_share: int = 5
+    bare_share: int = 1
+    scheme: str | None = None
+    """Of the URL as the others want it, where that is not ours."""
+
+    def run(self) -> None:
+        parser = argparse.ArgumentParser(description=self.about)
+        parser.add_argument("--count", type=int, default=20_000)
+        parser.add_argument("--rounds", type=int, default=self.rounds)
+        given = parser.parse_args()
+        with tempfile.TemporaryDirectory() as folder:
+            server = self.server(Path(folder) / "server")
+            server.start()
+            try:
+                show(self._rows(server.url, given.count, given.rounds))
+            finally:
+                server.stop()
+
+    def _rows(self, url: str, count: int, rounds: int) -> list[tuple[str, int, Times]]:
+        payload, names = frame_of_one(), (f"c{number}" for number in counted())
+        theirs = url if self.scheme is None else url.replace(url.partition("://")[0], self.scheme, 1)
+        fewer, bare_count = (max(BATCH, count // share) for share in (self.faststream_share, self.bare_share))
+        return [
+            ("Dragoman, typed", count, best(rounds, lambda: ours(url, next(names), count))),
+            ("FastStream, typed", fewer, best(rounds, lambda: self.faststream(theirs, next(names), fewer))),
+            (
+                f"{self.library}, the same bytes",
+                bare_count,
+                best(rounds, lambda: self.bare(theirs, next(names), bare_count, payload)),
+            ),
+        ]
