@@ -27,9 +27,9 @@ _LOGICAL: dict[str, tuple[type, ...]] = {
 }
 
 
-def rank(part: Type) -> int:
+def rank(part: Type | None) -> int:
     """The order of tests: a class before the one it derives from, since a datetime is a date, too."""
-    return -len(python_type(part).__mro__)
+    return 0 if part is None else -len(python_type(part).__mro__)
 
 
 def test_for(source: Source, branch: Node, part: Type | None, value: str, union: Union) -> str:

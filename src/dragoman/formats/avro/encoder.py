@@ -192,7 +192,7 @@ class _Encoder:
         if len(real) == 1:
             return [*tests, ("" if tests else f"{value} is not None", real[0])]
         if not plain:
-            real.sort(key=lambda choice: rank(choice[2]) if choice[2] is not None else 0)
+            real.sort(key=lambda choice: rank(choice[2]))
             return tests + [
                 (test_for(self.source, branch, part, value, node), (index, branch, part))
                 for index, branch, part in real

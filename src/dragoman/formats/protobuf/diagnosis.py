@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.message import EncodeError as ProtobufEncodeError
 
 from dragoman.formats.protobuf.plain import compile_plain_writer
 from dragoman.formats.protobuf.records import compile_record_writer
@@ -28,7 +27,7 @@ def faulty_field(message: Descriptor, value: object, depth: int = 0) -> str | No
             return repr(name)
         try:
             write({name: part})
-        except (TypeError, ValueError, AttributeError, OverflowError, RecursionError, ProtobufEncodeError):
+        except Exception:
             field = message.fields_by_name.get(name)
             inner = _inside(field, part, depth + 1) if field is not None else None
             return name + (inner or "")
@@ -37,6 +36,8 @@ def faulty_field(message: Descriptor, value: object, depth: int = 0) -> str | No
 
 def faulty_attribute(message: Descriptor, record: RecordType, value: object) -> str | None:
     """The name of the first field of an instance that cannot be written by itself."""
+    if not isinstance(value, record.cls):
+        return None
     for field in record.fields:
         write = compile_record_writer(message, replace(record, fields=(field,)))
         try:

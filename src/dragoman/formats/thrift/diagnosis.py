@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import struct as structs
 from dataclasses import replace
 from typing import Any
 
-from dragoman.core.errors import MessageError
 from dragoman.formats.thrift.binding import matched
 from dragoman.formats.thrift.emission import Emission
 from dragoman.formats.thrift.model import (
@@ -23,7 +21,6 @@ from dragoman.formats.thrift.writing import compile_writer
 from dragoman.schema.types import RecordType
 
 _MAX_DEPTH = 16
-_ERRORS = (TypeError, ValueError, AttributeError, LookupError, OverflowError, RecursionError, structs.error)
 
 
 def faulty_field(struct: Struct, value: Any, emission: Emission, depth: int = 0) -> str | None:
@@ -37,13 +34,15 @@ def faulty_field(struct: Struct, value: Any, emission: Emission, depth: int = 0)
             return str(name)
         try:
             compile_writer(_alone(field, struct), None, emission)(bytearray(), {name: part})
-        except (*_ERRORS, MessageError):
+        except Exception:
             return f"{name}{_inside(field.type, part, emission, depth + 1) or ''}"
     return None
 
 
 def faulty_attribute(struct: Struct, record: RecordType, value: object, emission: Emission) -> str | None:
     """The name of the first field of an instance that cannot be written by itself."""
+    if not isinstance(value, record.cls):
+        return None
     for field in record.fields:
         alone = _alone(matched(struct, record)[field.name], struct)
         write = compile_writer(alone, replace(record, fields=(field,)), emission)
