@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from dragoman import Client, ClientOptions
+from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.registry import Registry
 from dragoman.gateway.bridge import bridge
 from dragoman.gateway.envelope import Datum, Envelope, collection, datum, from_json, request, to_json
@@ -126,15 +127,40 @@ async def test_a_bridge_counts_hops_and_ends_what_goes_in_circles(
     ):
         await here.publish("service.x", posted("service.x"), headers=headers)
         async with asyncio.timeout(60):
-            while not any(
-                end
-                for client in (here, there)
-                for _, end in client.broker.log().partitions("service.x.dead").values()
-            ):
+            while not ends(here, "service.x.dead") + ends(there, "service.x.dead"):
                 await asyncio.sleep(0.01)
-        found = [
-            sum(end for _, end in client.broker.log().partitions("service.x").values())
-            for client in (here, there)
-        ]
-        assert found == travelled
+        assert [ends(here, "service.x"), ends(there, "service.x")] == travelled
     await registry.close()
+
+
+async def test_while_the_other_broker_is_away_envelopes_wait_in_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dragoman.gateway.bridge.REST", 0.01)
+    urls, failures = [f"memory://{secrets.token_hex(8)}" for _ in range(2)], iter(range(20))
+    registry = connect("memory://")
+    async with (
+        Client(urls[0], registry) as here,
+        Client(urls[1], registry) as there,
+        Client(here.broker, registry, [bridge("service.x", there)]),
+    ):
+        await there.producer("service.x", Envelope)
+        publish = there.broker.publish
+
+        async def away(*arguments: object) -> object:
+            if next(failures, None) is not None:
+                raise BrokerUnavailable("away")
+            return await publish(*arguments)
+
+        there.broker.publish = away
+        await here.publish("service.x", posted("service.x"))
+        async with asyncio.timeout(60):
+            while not ends(there, "service.x"):
+                await asyncio.sleep(0.01)
+        assert ends(there, "service.x") == 1
+        assert ends(here, "service.x.dead") == 0
+    await registry.close()
+
+
+def ends(client: Client, channel: str) -> int:
+    return sum(end for _, end in client.broker.log().partitions(channel).values())
