@@ -111,3 +111,16 @@ def test_the_schema_of_a_class_reads_what_it_was_made_from(schema: Any) -> None:
     of_class = avro.parse(avro.schema_of(class_of(schema)))
     assert avro.incompatibilities(of_class, parsed) == ()
     assert avro.incompatibilities(parsed, of_class) == ()
+
+
+@given(st.data())
+@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+def test_the_class_of_a_schema_reads_and_writes_its_messages(data: st.DataObject) -> None:
+    schema = data.draw(record_schemas())
+    parsed = avro.parse(json.dumps(schema))
+    cls = avro.record_class(parsed)
+    again = avro.parse(avro.schema_of(cls))
+    assert avro.incompatibilities(again, parsed) == avro.incompatibilities(parsed, again) == ()
+    payload = avro.codec(parsed).encode(data.draw(values(schema)))
+    codec = avro.codec(parsed, None, cls)
+    assert codec.encode(codec.decode(payload)) == payload
