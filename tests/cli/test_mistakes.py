@@ -42,6 +42,15 @@ def test_a_mistake_is_told(
     assert said in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_port_for_sep_that_nobody_could_know_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DRAGOMAN_SERVE_SEP_PORT", "0")
+    assert main_until_done("serve") == 2
+    assert "serve.sep_port cannot be 0" in capsys.readouterr().err
+
+
 def test_what_the_system_refuses_is_told_to_programs_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

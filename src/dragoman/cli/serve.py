@@ -134,3 +134,5 @@ def _check(settings: ServeSettings) -> None:
             raise ConfigurationError(
                 f"The setting serve.{name} cannot be {value!r}.", next=f"Use {', '.join(allowed)}."
             )
+    if settings.sep_port == 0:
+        raise ConfigurationError("The setting serve.sep_port cannot be 0.", next="Clients have to know it.")

@@ -286,6 +286,14 @@ async def test_another_server_cannot_stand_in(any_key: ServerKey, echo: Echo) ->
     assert not echo.seen
 
 
+async def test_a_port_that_cannot_be_listened_on_is_told(any_key: ServerKey) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        for port in (other.getsockname()[1], 70_000):
+            with pytest.raises(ConfigurationError, match="SEP cannot listen"):
+                await SepServer(Echo(), any_key, port=port).__aenter__()
+
+
 def test_keys_are_kept_in_a_file_for_the_owner_alone(tmp_path: Path, key: ServerKey) -> None:
     path = tmp_path / "sep.key"
     key.write(path)

@@ -81,9 +81,10 @@ class SepServer(asyncio.DatagramProtocol):
         loop = asyncio.get_running_loop()
         try:
             await loop.create_datagram_endpoint(lambda: self, local_addr=self._wanted)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or error
             raise ConfigurationError(
-                f"SEP cannot listen on {self._wanted[0]}, port {self._wanted[1]}: {error.strerror or error}.",
+                f"SEP cannot listen on {self._wanted[0]}, port {self._wanted[1]}: {reason}.",
                 next="Choose another port, or stop who uses it.",
             ) from error
         self._sweep()
