@@ -49,7 +49,10 @@ class LoanBroker:
             requestId=message.requestId,
         )
         answers = await asyncio.gather(*(self.ask_loan_proposal_request(bank, wish) for bank in BANKS))
-        best = min((each for each in answers if each is not None), key=lambda each: each.interestRate)
+        quotes = [each for each in answers if each is not None]
+        if not quotes:
+            raise RuntimeError("No bank has answered.")
+        best = min(quotes, key=lambda each: each.interestRate)
         return LoanReplyDto(best.quoteId, best.interestRate, message.requestId)
 
     async def ask_credit_score_request(self, message: CreditBureauRequestDto) -> CreditBureauReplyDto:

@@ -31,3 +31,11 @@ def test_what_only_tests_read_is_not_shown() -> None:
     assert on_page_markdown("```sh background ready=127.0.0.1:80\nls\n```\n") == "```sh\nls\n```\n"
     assert on_page_markdown("```toml file=a/b.toml\n```\n") == '```toml title="a/b.toml"\n```\n'
     assert on_page_markdown("```\n```python\n") == "```\n```python\n"
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "adr"
+    listed = (folder / "README.md").read_text()
+    records = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    assert records
+    assert [name for name in records if f"({name})" not in listed] == []

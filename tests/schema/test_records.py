@@ -16,6 +16,7 @@ import pydantic
 import pytest
 
 from dragoman.core.errors import InvalidSchema
+from dragoman.schema.making import make_enum
 from dragoman.schema.markers import (
     Aliases,
     Doc,
@@ -440,3 +441,9 @@ def test_a_default_that_depends_on_other_fields_is_none_of_the_schema() -> None:
         shown: str = pydantic.Field(default_factory=lambda data: data["name"].title())
 
     assert [each.default for each in describe(Model).fields] == [MISSING, MISSING]
+
+
+def test_labels_that_no_enum_of_python_can_have_are_told() -> None:
+    with pytest.raises(InvalidSchema) as caught:
+        make_enum("Order", "shop", [("mro", 0)])
+    assert caught.value.code == "schema.indescribable"

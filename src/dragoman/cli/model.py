@@ -377,7 +377,8 @@ def _print_diagnostics(parsed: Parsed, found: list[Diagnostic], to_errors: bool 
     """One line each, in the form that editors and people can follow: file:line:column."""
     for each in found:
         place = parsed.source.place(each.span.start)
-        fixable = " (fixable)" if each.fix else ""
+        # Only what parses is mended by --fix.
+        fixable = " (fixable)" if each.fix and parsed.ok else ""
         where = f"{parsed.source.name}:{place.line}:{place.column}"
         typer.echo(f"{where}: {each.severity.word}: {each.message} [{each.rule}]{fixable}", err=to_errors)
 

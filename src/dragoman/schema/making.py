@@ -59,9 +59,17 @@ def annotate(cls: type, annotations: dict[str, Any]) -> None:
 
 
 def make_enum(name: str, namespace: str, members: list[tuple[str, int]]) -> type[Enum]:
+    """Raises ``InvalidSchema`` if a label is none that Python's enums can have, as ``mro``."""
     build: Any = Enum
-    made: type[Enum] = named(name=name, namespace=namespace)(build(name, members))
-    return made
+    try:
+        made: type[Enum] = build(name, members)
+    except ValueError as error:
+        raise InvalidSchema(
+            f"{name} cannot be an enum of Python: {error}.",
+            code="schema.indescribable",
+            next="Read it without a class, as plain values.",
+        ) from error
+    return named(name=name, namespace=namespace)(made)
 
 
 def attribute_name(field: str) -> str:
