@@ -36,7 +36,10 @@ def list_sagas(
     limit: Annotated[int, typer.Option(min=1, help="How many to look at, the youngest first.")] = 100,
     as_json: bool = Json,
 ) -> None:
-    """List sagas, the youngest first."""
+    """List sagas, the youngest first.
+
+    Example: dragoman saga list --database sqlite://front.db --state stuck
+    """
     with _ledger(database) as ledger:
         found = [each.shown() for each in ledger.list(limit, only=state)]
     rows = [
@@ -49,7 +52,10 @@ def list_sagas(
 
 @app.command()
 def show(id: Id, database: Url, as_json: bool = Json) -> None:
-    """Show where a saga stands, its data, and all that happened to it."""
+    """Show where a saga stands, its data, and all that happened to it.
+
+    Example: dragoman saga show s-1 --database sqlite://front.db
+    """
     with _ledger(database) as ledger:
         progress, events = ledger.show(id)
     shown = progress.shown()
@@ -66,7 +72,10 @@ def show(id: Id, database: Url, as_json: bool = Json) -> None:
 
 @app.command()
 def retry(id: Id, database: Url, as_json: bool = Json) -> None:
-    """Let a saga that is stuck send its command again."""
+    """Let a saga that is stuck send its command again.
+
+    Example: dragoman saga retry s-1 --database sqlite://front.db
+    """
     with _ledger(database) as ledger:
         shown = ledger.retry(id).shown()
     emit_json(shown) if as_json else say(f"{id} goes on with step {shown['step']}.")

@@ -154,7 +154,10 @@ def infer(
     schema_type: Annotated[str, typer.Option(help="JSON, AVRO, PROTOBUF or THRIFT.")] = "JSON",
     broker: BrokerUrl = "",
 ) -> None:
-    """Propose a contract for untyped JSON messages."""
+    """Propose a contract for untyped JSON messages.
+
+    Example: dragoman pipeline infer --channel clicks --sample 1000
+    """
     from dragoman.pipeline.inference import infer_schema
 
     typer.echo(infer_schema(broker or default_broker(), channel, sample, schema_type.upper()))

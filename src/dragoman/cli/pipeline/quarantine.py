@@ -49,7 +49,10 @@ def list_entries(
     limit: Annotated[int, typer.Option(min=1, help="Rows to show.")] = 100,
     as_json: bool = Json,
 ) -> None:
-    """List what is in quarantine, with the reasons."""
+    """List what is in quarantine, with the reasons.
+
+    Example: dragoman pipeline quarantine list --to tables --table loan_broker_request
+    """
     from dragoman.pipeline.quarantined import entries
 
     quarantine = kept(to, table).quarantine
@@ -68,7 +71,10 @@ def show(
     channel: ChannelName = "",
     as_json: bool = Json,
 ) -> None:
-    """Show one message whole, its frame in hexadecimal."""
+    """Show one message whole, its frame in hexadecimal.
+
+    Example: dragoman pipeline quarantine show --to tables --partition 0 --offset 17
+    """
     from dragoman.pipeline.quarantined import entries
 
     quarantine = kept(to, table).quarantine
@@ -95,7 +101,10 @@ def retry(
     registry: RegistryUrl = "",
     as_json: bool = Json,
 ) -> None:
-    """Decode them again, and move what passes into the table."""
+    """Decode them again, and move what passes into the table.
+
+    Example: dragoman pipeline quarantine retry --to tables --table loan_broker_request
+    """
     from dragoman.pipeline.quarantined import Retry
 
     found = kept(to, table)
@@ -125,7 +134,10 @@ def discard(
     everything: Annotated[bool, typer.Option("--all", help="Needed to discard without a filter.")] = False,
     as_json: bool = Json,
 ) -> None:
-    """Remove messages from quarantine for good."""
+    """Remove messages from quarantine for good.
+
+    Example: dragoman pipeline quarantine discard --to tables --partition 0 --offset 17
+    """
     from dragoman.core.errors import ConfigurationError
     from dragoman.pipeline.quarantined import Which, discard
 

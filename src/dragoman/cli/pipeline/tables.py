@@ -23,6 +23,8 @@ def vacuum(
     """Remove files that no table refers to, and the tables' history that is older.
 
     With less than an hour, no pipeline may be running: what it writes just now looks like left over.
+
+    Example: dragoman pipeline vacuum --to tables --dry-run
     """
     from dragoman.pipeline.vacuum import vacuum
 
@@ -40,7 +42,10 @@ def vacuum(
 
 
 def compact(to: Target, table: TableName = "", as_json: bool = Json) -> None:
-    """Join small files into larger ones, in the table and in its quarantine."""
+    """Join small files into larger ones, in the table and in its quarantine.
+
+    Example: dragoman pipeline compact --to tables --table loan_broker_request
+    """
     found = kept(to, table)
     with found.held():
         count = sum(each.compact() for each in (found.table, found.quarantine))
@@ -51,7 +56,10 @@ def compact(to: Target, table: TableName = "", as_json: bool = Json) -> None:
 
 
 def status(to: Target, as_json: bool = Json) -> None:
-    """Show each pipeline that writes here: batches, rows, quarantine."""
+    """Show each pipeline that writes here: batches, rows, quarantine.
+
+    Example: dragoman pipeline status --to tables
+    """
     from dragoman.pipeline.events import read_events
     from dragoman.pipeline.running import Pipeline
 
