@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import redacted
 from dragoman.pipeline import arrow
 from dragoman.pipeline.offsets import Bound, parse_bound
 
@@ -34,7 +35,7 @@ class RegistryAccess:
     ca: str = ""
 
     def __repr__(self) -> str:
-        return f"RegistryAccess({self.url!r})"
+        return f"RegistryAccess({redacted(self.url)!r})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,11 @@ def test_names_count_in_any_case_and_a_path_is_a_channel() -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    found = parse_options({"channel": "c", "registry": "http://r", "registryPassword": "secret"})
+    given = {"channel": "c", "registry": "http://me:hidden@r", "registryPassword": "secret"}
+    found = parse_options(given)
 
     assert found.registry.password == "secret" and "secret" not in repr(found)
+    assert "hidden" not in repr(found)
 
 
 def test_a_limit_is_shared_by_the_partitions_and_never_exceeded() -> None:
