@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import ssl
+from pathlib import Path
 
 import pytest
 from nats import errors as theirs
@@ -77,6 +78,16 @@ def test_a_wrong_option_is_refused_with_what_is_allowed(url: str, word: str) -> 
     with pytest.raises(ConfigurationError) as caught:
         NatsBroker(url)
     assert word in str(caught.value)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["nkey", "credentials"])
+@pytest.mark.parametrize("content", ["", SECRET, "-----BEGIN NATS USER JWT-----\n"])
+def test_a_file_without_a_key_is_refused_at_once(tmp_path: Path, option: str, content: str) -> None:
+    file = tmp_path / "key"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match="the file holds no") as caught:
+        NatsBroker(f"nats://h?{option}={file}")
     assert SECRET not in str(caught.value)
 
 

@@ -13,6 +13,7 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.options import one_of, positive, positive_int, read_options
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_USER_SEED = re.compile(rb"\s*SU[A-Z2-7]{56}\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,8 @@ def options_of(url: str) -> Options:
         url,
         {
             "token": str,
-            "nkey": _file,
-            "credentials": _file,
+            "nkey": _seed,
+            "credentials": _credentials,
             "tls": _yes_or_no,
             "ca": _file,
             "certificate": _file,
@@ -143,6 +144,27 @@ def _file(text: str) -> str:
     if not Path(text).is_file():
         raise ValueError("there is no such file.")
     return text
+
+
+def _seed(text: str) -> str:
+    if not _USER_SEED.fullmatch(_content(text)):
+        raise ValueError("the file holds no seed of a user's NKEY, SU and 56 letters and digits.")
+    return text
+
+
+def _credentials(text: str) -> str:
+    """The driver would look for ever for what is not there."""
+    found = _content(text)
+    if b"BEGIN NATS USER JWT" not in found or b"BEGIN USER NKEY SEED" not in found:
+        raise ValueError("the file holds no JWT with its key, as 'nsc generate creds' writes it.")
+    return text
+
+
+def _content(text: str) -> bytes:
+    try:
+        return Path(_file(text)).read_bytes()
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}.") from error
 
 
 def _name(text: str) -> str:
