@@ -328,6 +328,8 @@ async def test_nobody_at_the_port_is_told(tmp_path: Path) -> None:
     server = Mosquitto(tmp_path / "never-started")
     with pytest.raises(BrokerUnavailable, match=r"127\.0\.0\.1"):
         await MqttBroker(server.url).connect()
+    with pytest.raises(BrokerUnavailable, match=r"no\.\.host"):
+        await MqttBroker("mqtt://no..host").connect()
 
 
 @pytest.fixture

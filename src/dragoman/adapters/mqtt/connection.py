@@ -364,7 +364,8 @@ async def open_connection(
             next="Check tls, ca, certificate and private_key.",
             server=where,
         ) from error
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:
+        # The last one for a name that no host can have.
         raise BrokerUnavailable(
             f"No MQTT server answers: {error or 'it took too long'}.",
             next="Is it running, and is the port right?",
