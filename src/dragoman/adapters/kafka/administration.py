@@ -36,6 +36,8 @@ INTERNAL = "__dragoman"
 """A topic without messages: who has its partition owns a group, and marks are offsets in it."""
 _RETENTION = "retention.ms"
 _REPLICATION = "replication.factor"
+_SHOWN_WITHIN = 5.0
+"""Seconds until brokers show a setting that the controller has taken."""
 
 _REFUSED = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 _MOMENTARY = (
@@ -129,16 +131,19 @@ class Administration:
 
     def describe(self, channel: str) -> Channel:
         partitions = len(self.partitions(channel))
+        settings = self._configured(channel)
+        kept = float(settings.pop(_RETENTION))
+        return Channel(channel, partitions, None if kept < 0 else kept / 1000, settings)
+
+    def _configured(self, channel: str) -> dict[str, str]:
+        """The topic's own, and its retention whosever it is."""
         resource = ConfigResource(ResourceType.TOPIC, channel)
         with faults(channel=channel):
             entries = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result()
-        kept = float(entries[_RETENTION].value)
-        settings = {
-            name: entry.value
-            for name, entry in entries.items()
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and name != _RETENTION
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            name: entry.value for name, entry in entries.items() if entry.source == own or name == _RETENTION
         }
-        return Channel(channel, partitions, None if kept < 0 else kept / 1000, settings)
 
     def alter(self, channel: Channel) -> None:
         before = len(self.partitions(channel.name))
@@ -155,6 +160,11 @@ class Administration:
                 self._until(lambda: len(self._found(channel.name)) == channel.partitions, channel.name)
             resource = _changed(channel)
             self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT)[resource].result()
+        wanted = {entry.name: entry.value for entry in resource.incremental_configs}
+        # Not longer: Kafka may write a value in another way than it was given.
+        deadline = time.monotonic() + _SHOWN_WITHIN
+        while not wanted.items() <= self._configured(channel.name).items() and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def delete(self, channel: str) -> None:
         with faults(channel=channel):
