@@ -1,10 +1,13 @@
-"""Cancellation: of a handler by the loop, or of something inside it."""
+"""Cancellation: of a handler by the loop, or of something inside it; and how a loop is ended."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from dragoman.core.errors import ClientError
+
+_NOTICED_WITHIN = 5.0
 
 
 def as_failure(error: asyncio.CancelledError) -> Exception:
@@ -20,3 +23,14 @@ def as_failure(error: asyncio.CancelledError) -> Exception:
         code="client.handler-cancelled",
         next="Catch CancelledError where the handler awaits a task that may be cancelled.",
     )
+
+
+async def end(task: asyncio.Task[Any]) -> None:
+    """Cancel a task until it has ended.
+
+    Once is not enough: a driver may lose a cancellation that comes together with what it waits for, and a
+    loop around it would then go on for ever.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait((task,), timeout=_NOTICED_WITHIN)

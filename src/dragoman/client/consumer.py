@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dragoman.client.burial import code_of
+from dragoman.client.cancellation import end
 from dragoman.client.flight import Flight
 from dragoman.client.lane import Intake
 from dragoman.client.pausing import Pauses
@@ -163,8 +164,7 @@ class Consumer:
 
     async def _stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
         await self._leave()
 
     async def _leave(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from dragoman.client.burial import code_of
+from dragoman.client.cancellation import end
 from dragoman.client.headers import CORRELATION_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import Pauses
@@ -151,6 +152,5 @@ class Mailbox:
         for waiter in list(self.waiting.values()):
             waiter.fail(ClientError("The client was closed before the reply came.", code="client.closed"))
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
         await self._give_up_receiver()
