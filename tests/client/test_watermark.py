@@ -45,6 +45,22 @@ def test_a_message_that_finishes_early_waits_for_those_before_it() -> None:
     assert collected(watermark) == 2
 
 
+def test_a_run_that_was_handled_out_of_order_does_not_take_its_neighbour_along() -> None:
+    watermark = taken(3, 4, 5, 9)
+    assert watermark.finish_run([message(3), message(9), message(5)]) == 3
+    assert collected(watermark) == 3
+    assert watermark.holds(4)
+
+
+def test_a_run_may_hold_messages_that_were_taken_already() -> None:
+    watermark = taken(3, 4)
+    assert not watermark.take_run([4, 5])
+    assert not watermark.holds(5)
+    assert watermark.take_run([5, 8])
+    assert watermark.finish_run([message(each) for each in (3, 4, 5, 8)]) == 4
+    assert collected(watermark) == 8
+
+
 def test_offsets_may_have_gaps() -> None:
     watermark = taken(3, 7, 20)
     finish(watermark, 7, 3)
@@ -96,7 +112,10 @@ def test_an_acknowledgement_that_failed_is_due_again() -> None:
 @settings(max_examples=200)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["take", "finish", "cut", "forget", "collect"]), st.integers(0, 12)),
+        st.tuples(
+            st.sampled_from(["take", "take run", "finish", "finish run", "cut", "forget", "collect"]),
+            st.integers(0, 12),
+        ),
         max_size=60,
     )
 )
@@ -106,7 +125,19 @@ def test_no_mark_ever_passes_an_unfinished_message(steps: list[tuple[str, int]])
     unfinished: set[int] = set()
     finished: set[int] = set()
     for step, offset in steps:
+        run = list(range(offset, min(offset + 4, 13)))
         match step:
+            case "take run":
+                if watermark.take_run(run):
+                    assert not unfinished & set(run)
+                    unfinished |= set(run)
+            case "finish run":
+                # As a lane does that met the last one first: it had come again.
+                handled = [run[-1], *run[:-1]] if offset % 3 == 0 else run
+                known = unfinished & set(run)
+                assert watermark.finish_run([message(each) for each in handled]) == len(known)
+                unfinished -= known
+                finished |= known
             case "take":
                 if watermark.take(offset):
                     unfinished.add(offset)

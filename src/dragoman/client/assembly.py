@@ -28,6 +28,7 @@ from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.client.pausing import Pauses
 from dragoman.client.reply import Answers
 from dragoman.client.sequence.assembling import Assembler, without_parts
+from dragoman.client.straight import Straight
 from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.brokered import in_transaction
 from dragoman.client.transactional.receiving import Once
@@ -96,7 +97,8 @@ class Assembly:
         if first.batch or any(one.transactional for one, _ in endpoints):
             handle = without_parts(dispatcher.handle, dispatcher.refuse)
         else:
-            handle = Assembler(dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses).take
+            assembler = Assembler(dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses)
+            handle = dispatcher.straight(assembler.take)
         if first.batch:
             batch = Batching(batches(handle), options.batch_size, options.batch_wait)
         lanes = 1 if first.batch else options.concurrency
@@ -104,7 +106,7 @@ class Assembly:
         return Intake(handle, lanes, counters, batch, latency)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
-        handle = await self._handler(endpoint, given)
+        handle, straight = await self._handler(endpoint, given)
         read_key = None if endpoint.key is None else key_reader(endpoint.key, self.contracts)
         return [
             Candidate(
@@ -112,11 +114,13 @@ class Assembly:
                 handle,
                 await self.contracts.bind(endpoint.channel, cls) if is_record(cls) else None,
                 read_key,
+                straight if read_key is None else None,
             )
             for cls in endpoint.payload.types
         ]
 
-    async def _handler(self, endpoint: Endpoint, given: Given) -> Handler:
+    async def _handler(self, endpoint: Endpoint, given: Given) -> tuple[Handler, Straight | None]:
+        """The whole way through middleware to the endpoint, and the short one for whom that is enough."""
         counters = self.metrics.of(endpoint.channel)
         chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
         answers = await self._answers(endpoint, counters)
@@ -128,14 +132,16 @@ class Assembly:
         if endpoint.transactional:
             invoke = in_transaction(invoke, self.broker)
         if not endpoint.batch:
-            return compose((*chain.around(), *own), invoke)
+            plain = not (own or answers or endpoint.transaction or endpoint.transactional)
+            straight = chain.straight(invoke) if plain else None
+            return compose((*chain.around(), *own), invoke), straight
         inner = compose(own, invoke)
         together = compose((*chain.observing(), *chain.repeating()), inner)
         alone = compose(
             (*chain.observing(), *chain.failing(), *chain.repeating()),
             lambda delivery: inner(Batch([delivery])),
         )
-        return compose(chain.before(), Runner(together, alone).join)
+        return compose(chain.before(), Runner(together, alone).join), None
 
     def _once(
         self, endpoint: Endpoint, given: Given, answers: Answers | None, counters: ChannelMetrics

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from dragoman.client.burial import Bury, burial
-from dragoman.client.composition import when_failed
+from dragoman.client.composition import after_failure, when_failed
 from dragoman.client.condition import Condition, read_condition
 from dragoman.client.endpoint import Endpoint
+from dragoman.client.invocation import value_function
 from dragoman.client.later import postponing, retries_of
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.middleware.dead_letter import dead_letter, keep
@@ -19,8 +20,9 @@ from dragoman.client.middleware.invalid import invalid
 from dragoman.client.middleware.later import later
 from dragoman.client.middleware.retry import retry
 from dragoman.client.middleware.selection import early_selection, late_selection
-from dragoman.client.outcome import Middleware
+from dragoman.client.outcome import Handler, Middleware
 from dragoman.client.pausing import Pauses
+from dragoman.client.straight import Straight
 from dragoman.client.tracing import Tracing
 from dragoman.core.broker import Broker
 
@@ -37,10 +39,23 @@ class Chain:
 
     def around(self) -> tuple[Middleware, ...]:
         layers = (*self.failing(), *self.repeating())
-        if self.tracing is None and self.endpoint.options.deliveries is None:
-            # All of them look at failures only, so messages that do not fail need not pass them.
+        if self._idle:
             layers = (when_failed(layers, self.counters),)
         return (*self.observing(), *self.before(), *layers)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether all layers look at failures only, so that messages which do not fail need not pass them."""
+        return self.tracing is None and self.endpoint.options.deliveries is None
+
+    def straight(self, invoke: Handler) -> Straight | None:
+        """The short way to the endpoint, if it can have one."""
+        endpoint = self.endpoint
+        function = value_function(endpoint)
+        if function is None or not self._idle or endpoint.options.consumed_if is not None:
+            return None
+        failed = after_failure((*self.failing(), *self.repeating()), invoke)
+        return Straight(function, failed, self.counters)
 
     def observing(self) -> tuple[Middleware, ...]:
         return () if self.tracing is None else (self.tracing.consume,)

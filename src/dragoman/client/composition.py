@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from dragoman.client.cancellation import as_failure
 from dragoman.client.delivery import Delivery
@@ -34,9 +34,20 @@ def when_failed(layers: Sequence[Middleware], counters: ChannelMetrics) -> Middl
         try:
             outcome = await next(delivery)
         except Exception as error:
-            return await compose(layers, _failing_first(error, next))(delivery)
+            return await after_failure(layers, next)(delivery, error)
         counters.handled += outcome.acknowledge
         return outcome
+
+    return handle
+
+
+def after_failure(
+    layers: Sequence[Middleware], next: Handler
+) -> Callable[[Delivery, Exception], Awaitable[Outcome]]:
+    """What the layers do with a delivery once the handler inside them has raised this."""
+
+    def handle(delivery: Delivery, error: Exception) -> Awaitable[Outcome]:
+        return compose(layers, _failing_first(error, next))(delivery)
 
     return handle
 

@@ -16,6 +16,7 @@ from dragoman.client.headers import SETTLED
 from dragoman.client.keyreading import KeyReader
 from dragoman.client.outcome import DONE, Handler, Outcome, again
 from dragoman.client.pausing import Pauses
+from dragoman.client.straight import Straight, Take
 from dragoman.core.contract import Compatibility, ContractVersion
 from dragoman.core.errors import (
     DecodeError,
@@ -42,6 +43,7 @@ class Candidate:
     handle: Handler
     bound: Bound | None
     read_key: Callable[[bytes | None], Any] | None
+    straight: Straight | None = None
 
     @property
     def raw(self) -> bool:
@@ -80,12 +82,29 @@ class Dispatcher:
             candidates, key=lambda each: each.bound.version.version if each.bound else 0, reverse=True
         )
         self._routes: dict[bytes | None, Route] = {}
+        self._ways: dict[bytes, Take] = {}
         self._learning = asyncio.Lock()
         raw = next((each for each in candidates if each.raw), None)
         self._raw = None if raw is None else self._made(raw, lambda frame: frame, None)
+        self._raw_way: Take | None = None
+        if raw is not None and raw.straight is not None and self._raw is not None:
+            self._raw_way = raw.straight.way(self._raw)
+
+    def straight(self, otherwise: Take) -> Take:
+        """The hot path: one look at the frame's header, then the short way of that schema, if it has one."""
+        every, find, largest = self._raw_way, self._ways.get, self._largest
+
+        def take(message: Message) -> Awaitable[Outcome]:
+            payload = message.payload
+            if message.headers or payload is None or len(payload) > largest:
+                return otherwise(message)
+            way = every or find(payload[:HEADER_SIZE])
+            return otherwise(message) if way is None else way(message)
+
+        return take
 
     def handle(self, message: Message) -> Awaitable[Outcome]:
-        """The hot path: one look at the frame's header, then the route of that schema."""
+        """The same for those that go the long way."""
         payload = message.payload
         if payload is None or len(payload) > self._largest:
             return self._handle(message)
@@ -133,7 +152,10 @@ class Dispatcher:
         cls = candidate.bound.cls if candidate.bound else None
         known = candidate.bound.known if candidate.bound else None
         decode = await self._contracts.decoder(schema_id, cls, known)
-        return self._made(candidate, unframing(decode), version)
+        route = self._made(candidate, unframing(decode), version)
+        if candidate.straight is not None and self._raw is None:
+            self._ways[frame[:HEADER_SIZE]] = candidate.straight.way(route)
+        return route
 
     def _made(
         self, candidate: Candidate, decode: Callable[[Any], Any], version: ContractVersion | None

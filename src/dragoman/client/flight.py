@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from time import perf_counter
 
 from dragoman.client.cancellation import as_failure
@@ -14,17 +15,20 @@ from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
 from dragoman.core.broker import Receiver
 from dragoman.core.errors import Revoked
-from dragoman.core.message import Message
+from dragoman.core.message import Message, place_of
 
 log = logging.getLogger("dragoman.client")
+
+_OURS_FOR = 0.001
+"""Seconds until the receiver is asked again whether a partition is still ours: not for each quick message."""
 
 
 class Flight:
     """Takes deliveries, has them handled, and settles them with the receiver when the loop says so.
 
-    ``count`` is how many are in flight; ``waiting`` of them for others to come, without which they cannot be
-    handled. Handlers run in lanes, each lane a task while it has work, so that a handler which never waits
-    costs no task of its own.
+    ``count`` is how many are in flight, as of the last settling; ``waiting`` of them for others to come,
+    without which they cannot be handled. Handlers run in lanes, each lane a task while it has work, so that a
+    handler which never waits costs no task of its own.
     """
 
     def __init__(self, receiver: Receiver, cumulative: bool, intakes: Mapping[str, Intake]) -> None:
@@ -42,43 +46,48 @@ class Flight:
         """Why nothing more is to be handled."""
 
     def take(self, messages: Sequence[Message]) -> None:
-        places = self._places
-        for message in messages:
-            place = places.get((message.channel, message.partition))
+        for (channel, partition), run in groupby(messages, place_of):
+            place = self._places.get((channel, partition))
             if place is None:
-                place = Place(self._intakes[message.channel], self._cumulative)
-                places[message.channel, message.partition] = place
-            place.intake.counters.received += 1
-            if place.accepts(message):
-                self.count += 1
-                lane = place.lane_of(message)
-                lane.append(message)
-                if lane.task is None:
+                place = Place(self._intakes[channel], self._cumulative)
+                self._places[channel, partition] = place
+            came = list(run)
+            place.intake.counters.received += len(came)
+            self.count += place.take(came)
+            for lane in place.lanes:
+                if lane.queue and lane.task is None:
                     work = self._work if place.intake.batch is None else self._work_in_batches
                     lane.task = asyncio.create_task(work(place, lane))
 
     async def _work(self, place: Place, lane: Lane) -> None:
         RECEIVER.set(self._receiver)
-        queue, handle, lost = lane.queue, place.intake.handle, self._receiver.lost
-        observe = place.intake.latency.observe
+        queue, finish, handle = lane.queue, lane.done.append, place.intake.handle
+        lost, observe = self._receiver.lost, place.intake.latency.observe
+        asked, started = 0.0, perf_counter()
         try:
             while queue:
                 message = queue.popleft()
-                try:
+                if started - asked > _OURS_FOR:
+                    asked = started
                     if lost(message):
                         self._forget(place, message)
+                        asked = 0.0
                         continue
-                    started = perf_counter()
+                try:
                     outcome = await handle(message)
-                    observe(perf_counter() - started)
                 except asyncio.CancelledError as error:
                     outcome = kept(message, as_failure(error))
                 except Exception as error:
                     outcome = kept(message, error)
-                if outcome.acknowledge:
-                    self._finish(place, message)
-                else:
+                ended = perf_counter()
+                observe(ended - started)
+                started = ended
+                if not outcome.acknowledge:
                     self._unfinished(place, message, outcome)
+                    continue
+                finish(message)
+                if self._progress is not None:
+                    self._tell_progress()
         finally:
             lane.task = None
             self._tell_progress()
@@ -111,9 +120,10 @@ class Flight:
                 place.intake.latency.observe(perf_counter() - started)
                 for message, outcome in zip(messages, outcomes, strict=True):
                     if outcome.acknowledge:
-                        self._finish(place, message)
+                        lane.done.append(message)
                     else:
                         self._unfinished(place, message, outcome)
+                self._tell_progress()
         finally:
             lane.task = None
             self._tell_progress()
@@ -134,19 +144,26 @@ class Flight:
         if later.cancelled():
             self._forget(place, message)
         elif later.result().acknowledge:
-            self._finish(place, message)
+            self._finish(place, [message])
+            self._tell_progress()
         else:
             self._unfinished(place, message, later.result())
 
-    def _finish(self, place: Place, message: Message) -> None:
+    def _finish(self, place: Place, messages: list[Message]) -> None:
         if place.watermark is None:
-            self._done.append(message)
-            self.count -= 1
-        elif place.watermark.finish(message, message.offset or 0):
+            self._done += messages
+            self.count -= len(messages)
+        elif finished := place.watermark.finish_run(messages):
             self._finished.add(place)
-            self.count -= 1
-        if self._progress is not None:
-            self._tell_progress()
+            self.count -= finished
+
+    def _note_done(self) -> None:
+        """Lanes leave what they have handled where it lies: noting it all at once is cheaper."""
+        for place in self._places.values():
+            for lane in place.lanes:
+                if lane.done:
+                    self._finish(place, lane.done)
+                    lane.done.clear()
 
     def _forget(self, place: Place, message: Message) -> None:
         place.intake.counters.revoked += 1
@@ -178,6 +195,7 @@ class Flight:
 
     async def settle(self) -> None:
         """Acknowledge what is finished, give back what is not. What fails is kept for the next time."""
+        self._note_done()
         if self._finished or self._done:
             await self._acknowledge()
         if self._returned:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 """Seconds."""
+_LEAST = BOUNDS[0]
 
 
 class Histogram:
@@ -19,7 +20,7 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, seconds: float) -> None:
-        self._counts[bisect_left(BOUNDS, seconds)] += 1
+        self._counts[0 if seconds <= _LEAST else bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 
     @property

@@ -96,11 +96,22 @@ def _call(endpoint: Endpoint, given: Mapping[str, Any], executor: Executor) -> C
     return call_of(endpoint, function, given)
 
 
+def value_function(endpoint: Endpoint) -> Callable[[Any], Awaitable[Any]] | None:
+    """The endpoint's function, if it is a coroutine function of the value and of nothing else."""
+    alone = inspect.iscoroutinefunction(endpoint.function) and _takes_value_alone(endpoint)
+    return endpoint.function if alone else None
+
+
+def _takes_value_alone(endpoint: Endpoint) -> bool:
+    kinds = [each.kind for each in endpoint.parameters]
+    return kinds == [Kind.PAYLOAD] and not _keyword_only(endpoint.function)
+
+
 def call_of(endpoint: Endpoint, function: Callable[..., Any], given: Mapping[str, Any]) -> Call:
     """The endpoint's function, or what stands for it, with its arguments from a delivery."""
-    by_name = _keyword_only(endpoint.function)
-    if not by_name and [each.kind for each in endpoint.parameters] == [Kind.PAYLOAD]:
+    if _takes_value_alone(endpoint):
         return lambda delivery: function(delivery.value)
+    by_name = _keyword_only(endpoint.function)
     getters = [_getter(each, given) for each in endpoint.parameters if each.name not in by_name]
     named = [(each.name, _getter(each, given)) for each in endpoint.parameters if each.name in by_name]
     if not named:

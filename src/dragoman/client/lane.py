@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dragoman.client.histogram import Histogram
@@ -35,18 +35,22 @@ class Intake:
 
 
 class Lane:
-    """Messages that must not overtake each other. ``task`` works on them while there are any."""
+    """Messages that must not overtake each other. ``task`` works on them while there are any.
 
-    __slots__ = ("_waiter", "_wanted", "queue", "task")
+    Those in ``done`` are handled, and wait to be noted as that.
+    """
+
+    __slots__ = ("_waiter", "_wanted", "done", "queue", "task")
 
     def __init__(self) -> None:
         self.queue: deque[Message] = deque()
+        self.done: list[Message] = []
         self.task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._wanted = 0
 
-    def append(self, message: Message) -> None:
-        self.queue.append(message)
+    def extend(self, messages: Iterable[Message]) -> None:
+        self.queue.extend(messages)
         if self._waiter is not None and len(self.queue) >= self._wanted:
             self._wake()
 
@@ -83,7 +87,21 @@ class Place:
         self.given_back: int | None = None
         self._turn = 0
 
-    def accepts(self, message: Message) -> bool:
+    def take(self, run: list[Message]) -> int:
+        """Queue messages of this partition that came together; how many of them are to be handled."""
+        if self.watermark is not None:
+            offsets = [message.offset for message in run]
+            straight = self.given_back is None and None not in offsets
+            if not (straight and self.watermark.take_run(offsets)):  # type: ignore[arg-type]
+                run = [message for message in run if self._accepts(message)]
+        if len(self.lanes) == 1:
+            self.lanes[0].extend(run)
+        else:
+            for message in run:
+                self._lane_of(message).extend((message,))
+        return len(run)
+
+    def _accepts(self, message: Message) -> bool:
         """Whether this delivery is to be handled: not while it, or one before it, is being given back."""
         offset = message.offset
         if self.watermark is None or offset is None:
@@ -92,11 +110,9 @@ class Place:
             return False
         return self.watermark.take(offset)
 
-    def lane_of(self, message: Message) -> Lane:
+    def _lane_of(self, message: Message) -> Lane:
         """Messages of one key share a lane; those without a key take turns."""
         lanes = self.lanes
-        if len(lanes) == 1:
-            return lanes[0]
         if message.key is None:
             self._turn += 1
             return lanes[self._turn % len(lanes)]

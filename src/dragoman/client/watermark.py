@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from dragoman.core.message import Message
 
@@ -42,6 +43,38 @@ class Watermark:
         self._open.add(offset)
         return True
 
+    def take_run(self, offsets: Sequence[int]) -> bool:
+        """Note messages in order of offset, at once; ``False``, and none of them, if one may be known."""
+        order = self._order
+        if order and offsets[0] <= order[-1]:
+            return False
+        order.extend(offsets)
+        self._open.update(offsets)
+        return True
+
+    def finish_run(self, messages: Sequence[Message]) -> int:
+        """Note that messages of one lane are done with, in the order in which it handled them.
+
+        Gives how many were in flight: the others were given back or forgotten meanwhile.
+        """
+        offsets = [message.offset or 0 for message in messages]
+        count, order = len(offsets), self._order
+        if (
+            len(order) < count
+            or order[0] != offsets[0]
+            or order[count - 1] != offsets[-1]
+            or sorted(offsets) != offsets
+            or not self._open.issuperset(offsets)
+        ):
+            return sum(map(self.finish, messages, offsets))
+        # They are the first of all in flight.
+        self._open.difference_update(offsets)
+        for _ in range(count):
+            order.popleft()
+        self._raise(messages[-1])
+        self._advance()
+        return count
+
     def finish(self, message: Message, offset: int) -> bool:
         """Note that it is done with; ``False`` if it was given back or forgotten meanwhile."""
         if offset not in self._open:
@@ -52,11 +85,8 @@ class Watermark:
             self._finished[offset] = message
             return True
         order.popleft()
-        mark = message
-        finished = self._finished
-        while order and order[0] in finished:
-            mark = finished.pop(order.popleft())
-        self._raise(mark)
+        self._raise(message)
+        self._advance()
         return True
 
     def _raise(self, mark: Message) -> None:

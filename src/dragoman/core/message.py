@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -28,6 +31,12 @@ class Message(NamedTuple):
 
     def header(self, name: str) -> bytes | None:
         return header(self.headers, name)
+
+
+message_of: Callable[[Iterable[object]], Message] = partial(tuple.__new__, Message)
+"""A message from all its parts, in order. For loops: calling the class takes twice as long."""
+place_of: Callable[[Message], tuple[str, int | None]] = attrgetter("channel", "partition")
+"""The partition of a message. No Python runs for it: it is asked of each."""
 
 
 def header(headers: Headers, name: str) -> bytes | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from dragoman.core.message import Message
@@ -35,9 +35,10 @@ class Holding:
     def busy(self) -> bool:
         return self.cursor > self.done
 
-    def keep(self, message: Message, offset: int) -> None:
-        self.queue.append(message)
-        self.next = offset + 1
+    def keep(self, messages: Iterable[Message]) -> None:
+        """At least one, in order."""
+        self.queue.extend(messages)
+        self.next = (self.queue[-1].offset or 0) + 1
 
     def deliver(self, limit: int) -> list[Message]:
         queue = self.queue
@@ -61,6 +62,8 @@ class Holding:
         """This one and all before it are done."""
         self.done = max(self.done, offset + 1)
         flying = self.flying
+        if flying and (flying[-1].offset or 0) <= offset:
+            flying.clear()
         while flying and (flying[0].offset or 0) <= offset:
             flying.popleft()
         if self.attempts:

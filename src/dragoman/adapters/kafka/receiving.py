@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -21,15 +22,16 @@ from dragoman.adapters.kafka.errands import Errands, NotYet
 from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.adapters.kafka.holding import Holding
 from dragoman.adapters.kafka.ownership import Ownership
+from dragoman.adapters.kafka.reading import messages_of
 from dragoman.core.broker import Subscription, revoked
 from dragoman.core.errors import BrokerError, BrokerUnavailable, DragomanError
-from dragoman.core.message import Message
+from dragoman.core.message import Message, place_of
 
 Place = tuple[str, int | None]
 
 ROOM = 10_000
 """Messages that wait in all queues together at most."""
-_BATCH = 1_000
+_BATCH = 4_000
 _TICK = 0.1
 _BUSY_TICK = 0.005
 """While messages are in flight: the driver lets nobody commit while it polls, so errands wait for it."""
@@ -301,32 +303,20 @@ class KafkaReceiver:
             return sum(len(holding.queue) for holding in self._holdings.values())
 
     def _keep(self, found: list[Any]) -> None:
+        good = [raw for raw in found if raw.error() is None]
         with self._changed:
-            holdings = self._holdings
-            for raw in found:
-                if raw.error() is not None:
+            for (channel, partition), run in groupby(messages_of(good), place_of):
+                holding = self._holdings.get((channel, partition))
+                if holding is not None and not holding.leaving:
+                    holding.keep(run)
+            if len(good) < len(found):
+                for raw in found:
                     self._note(raw)
-                    continue
-                channel, partition, offset = raw.topic(), raw.partition(), raw.offset()
-                holding = holdings.get((channel, partition))
-                if holding is None or holding.leaving:
-                    continue
-                headers = raw.headers()
-                message = Message(
-                    channel,
-                    raw.value(),
-                    raw.key(),
-                    tuple((name, value or b"") for name, value in headers) if headers else (),
-                    partition,
-                    offset,
-                    raw.timestamp()[1],
-                )
-                holding.keep(message, offset)
         self._wake()
 
     def _note(self, raw: Any) -> None:
         error = raw.error()
-        if error.code() not in _PASSING:
+        if error is not None and error.code() not in _PASSING:
             self._failure = translated(error, channel=raw.topic(), group=self.group)
 
     def _fail(self, error: DragomanError) -> None:
@@ -417,10 +407,6 @@ class KafkaReceiver:
                 self._holdings.pop(place, None)
         extra = [TopicPartition(*place) for place in places] if self._ownership is not None else []
         consumer.incremental_unassign([*partitions, *extra])
-
-
-def place_of(message: Message) -> Place:
-    return message.channel, message.partition
 
 
 def _finish(waiter: asyncio.Future[None]) -> None:

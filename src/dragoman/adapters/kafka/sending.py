@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from dragoman.adapters.kafka.administration import TIMEOUT, missing
 from dragoman.adapters.kafka.faults import faults, translated
+from dragoman.adapters.kafka.reading import positions_of
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError, DragomanError
 from dragoman.core.message import Message, Position
 
@@ -37,25 +38,29 @@ def producer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 class Batch:
     """Waits for the reports of all its messages. Filled by the thread that polls the producer."""
 
-    __slots__ = ("_loop", "_missing", "done", "error", "positions")
+    __slots__ = ("_loop", "_missing", "_reports", "done", "error")
 
     def __init__(self, size: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._missing = size
         self.error: KafkaError | None = None
-        self.positions: list[Position | None] = [None] * size
+        self._reports: list[Any] = [None] * size
         self.done: asyncio.Future[None] = self._loop.create_future()
 
     def report(self, index: int, error: KafkaError | None, message: Any) -> None:
-        if error is None:
-            self.positions[index] = Position(message.topic(), message.partition(), message.offset())
-        else:
+        self._reports[index] = message
+        if error is not None:
             self.error = error
         self._missing -= 1
         if self._missing == 0:
             # The loop may be gone: then nobody waits.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._finish)
+
+    @property
+    def positions(self) -> list[Position]:
+        """Once it is done, without an error."""
+        return positions_of(self._reports)
 
     def _finish(self) -> None:
         if not self.done.done():

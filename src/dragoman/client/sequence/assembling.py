@@ -12,10 +12,10 @@ from dragoman.client.outcome import DONE, Outcome, again, kept
 from dragoman.client.pausing import Pauses
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import Place, join, place_of
+from dragoman.client.straight import Take
 from dragoman.core.errors import FrameError, MessageError
 from dragoman.core.message import Message, header
 
-Take: TypeAlias = Callable[[Message], Awaitable[Outcome]]
 Refuse: TypeAlias = Callable[[Message, MessageError], Awaitable[Outcome]]
 """Send one part to where somebody looks at it."""
 
