@@ -24,6 +24,8 @@ BUSY_WAIT = 0.05
 IDLE_WAIT = 5.0
 BEAT = 3.0
 """How often the broker is told that handlers are still at work."""
+FLOW = 100
+"""So many at once are a stream, of which the next are taken before the last are acknowledged."""
 PATIENCE = 3
 """After so many failures in a row the receiver is given up, and a new one is opened."""
 LONGEST_REST = 15.0
@@ -59,6 +61,8 @@ class Consumer:
         self._flight: Flight | None = None
         self._task: asyncio.Task[None] | None = None
         self._beat_at = 0.0
+        self._flowing = False
+        """Many messages came the last time, so probably more are waiting."""
 
     async def subscribe(self) -> None:
         """Join the group, without receiving yet."""
@@ -102,16 +106,26 @@ class Consumer:
                     return
 
     async def _round(self, receiver: Receiver, flight: Flight) -> None:
-        await flight.settle()
+        flowing, self._flowing = self._flowing, False
+        flight.collect()
+        if not flowing:
+            await flight.settle()
         if flight.count:
             await self._beat(receiver)
         room = self._pace.window - flight.count + flight.waiting
         if room <= 0:
+            await flight.settle()
             await flight.progress(BEAT / 2)
             return
-        messages = await receiver.receive(room, BUSY_WAIT if flight.count else IDLE_WAIT)
+        wait = 0.0 if flowing else BUSY_WAIT if flight.count else IDLE_WAIT
+        messages = await receiver.receive(room, wait)
+        self._flowing = len(messages) >= FLOW
         if messages:
             flight.take(messages)
+        if flowing:
+            # The lanes work on these while those before them are being acknowledged.
+            await flight.settle()
+        elif messages:
             # The lanes go first: what they finish without waiting is acknowledged in the next round.
             await asyncio.sleep(0)
 

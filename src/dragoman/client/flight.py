@@ -26,7 +26,7 @@ _OURS_FOR = 0.001
 class Flight:
     """Takes deliveries, has them handled, and settles them with the receiver when the loop says so.
 
-    ``count`` is how many are in flight, as of the last settling; ``waiting`` of them for others to come,
+    ``count`` is how many are in flight, as of the last ``collect``; ``waiting`` of them for others to come,
     without which they cannot be handled. Handlers run in lanes, each lane a task while it has work, so that a
     handler which never waits costs no task of its own.
     """
@@ -157,8 +157,8 @@ class Flight:
             self._finished.add(place)
             self.count -= finished
 
-    def _note_done(self) -> None:
-        """Lanes leave what they have handled where it lies: noting it all at once is cheaper."""
+    def collect(self) -> None:
+        """Note what the lanes have finished. They leave it where it lies: all at once is cheaper."""
         for place in self._places.values():
             for lane in place.lanes:
                 if lane.done:
@@ -195,7 +195,7 @@ class Flight:
 
     async def settle(self) -> None:
         """Acknowledge what is finished, give back what is not. What fails is kept for the next time."""
-        self._note_done()
+        self.collect()
         if self._finished or self._done:
             await self._acknowledge()
         if self._returned:
