@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Message as Raw
 
 from dragoman.adapters.kafka.administration import TIMEOUT, stored_offsets
 from dragoman.adapters.kafka.errands import Errands, NotYet
@@ -303,13 +304,14 @@ class KafkaReceiver:
             return sum(len(holding.queue) for holding in self._holdings.values())
 
     def _keep(self, found: list[Any]) -> None:
-        good = [raw for raw in found if raw.error() is None]
+        wrong = any(map(Raw.error, found))
+        good = [raw for raw in found if raw.error() is None] if wrong else found
         with self._changed:
             for (channel, partition), run in groupby(messages_of(good), place_of):
                 holding = self._holdings.get((channel, partition))
                 if holding is not None and not holding.leaving:
                     holding.keep(run)
-            if len(good) < len(found):
+            if wrong:
                 for raw in found:
                     self._note(raw)
         self._wake()
