@@ -15,7 +15,8 @@ import logging
 import statistics
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import reduce
 from pathlib import Path
@@ -46,15 +47,23 @@ class Rate(NamedTuple):
 
 class Watch:
     def __init__(self) -> None:
-        # The values that wait to be sent are the benchmark's: Python should not look through them meanwhile.
-        gc.collect()
-        gc.freeze()
         self._began = time.perf_counter(), time.process_time()
 
     def stop(self, count: int) -> Rate:
         return Rate(
             count / (time.perf_counter() - self._began[0]), count / (time.process_time() - self._began[1])
         )
+
+
+@contextmanager
+def set_aside() -> Iterator[None]:
+    """The values that wait to be sent are the benchmark's: Python is not to look through them meanwhile."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def in_batches(values: Sequence[Any], send: Callable[[Sequence[Any]], Awaitable[Any]]) -> Rate:
@@ -88,12 +97,13 @@ async def ours(server: str, channel: str, count: int) -> tuple[Rate, Rate]:
     async def on_order(order: Order) -> None:
         counter.handled += 1
 
-    async with Client(f"kafka://{server}", "memory://bench") as client:
-        producer = await client.producer(channel, Order)
-        produced = await in_batches(orders, producer.publish_many)
-        options = ClientOptions(window=WINDOW)
-        async with Client(client.broker, client.registry, [on_order], options=options):
-            consumed = await handled(counter, count)
+    with set_aside():
+        async with Client(f"kafka://{server}", "memory://bench") as client:
+            producer = await client.producer(channel, Order)
+            produced = await in_batches(orders, producer.publish_many)
+            options = ClientOptions(window=WINDOW)
+            async with Client(client.broker, client.registry, [on_order], options=options):
+                consumed = await handled(counter, count)
     return produced, consumed
 
 
@@ -126,8 +136,6 @@ async def faststream(server: str, topic: str, count: int) -> tuple[Rate, Rate]:
     broker = KafkaBroker(
         server, acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=2, logger=None
     )
-    await broker.connect()
-    produced = await in_batches(values, lambda batch: broker.publish_batch(*batch, topic=topic))
 
     @broker.subscriber(
         topic, group_id=topic, auto_offset_reset="earliest", ack_policy=AckPolicy.NACK_ON_ERROR
@@ -135,8 +143,11 @@ async def faststream(server: str, topic: str, count: int) -> tuple[Rate, Rate]:
     async def on_order(order: OrderModel) -> None:
         counter.handled += 1
 
-    await broker.start()
-    consumed = await handled(counter, count)
+    with set_aside():
+        await broker.connect()
+        produced = await in_batches(values, lambda batch: broker.publish_batch(*batch, topic=topic))
+        await broker.start()
+        consumed = await handled(counter, count)
     await broker.stop()
     return produced, consumed
 
