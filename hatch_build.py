@@ -52,24 +52,27 @@ def build(source: Path, folder: Path) -> Path:
     headers = sysconfig.get_path("include")
     if not Path(headers, "Python.h").exists():
         raise Unbuilt("Python's headers are not installed")
-    link = shlex.split(sysconfig.get_config_var("LDSHARED") or "")
+    link = _words("LDSHARED")
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     compiler = _compiler()
     if not link or not suffix or compiler is None:
         raise Unbuilt("there is no C compiler")
     code, built = folder / "engine.c", folder / f"engine{suffix}"
     _run("Cython", sys.executable, "-m", "cython", "-3", source, "-o", code)
-    flags = shlex.split(sysconfig.get_config_var("CFLAGS") or "")
-    shared = shlex.split(sysconfig.get_config_var("CCSHARED") or "")
-    # The first word of the linking command is the compiler that Python was built with.
-    _run("the C compiler", *compiler, *link[1:], *flags, "-O2", "-g0", *shared, f"-I{headers}", code, "-o", built)
+    # The first word of Python's linking command is the compiler that it was built with.
+    words = [*compiler, *link[1:], *_words("CFLAGS"), "-O2", "-g0", *_words("CCSHARED"), f"-I{headers}"]
+    _run("the C compiler", *words, code, "-o", built)
     return built
+
+
+def _words(variable: str) -> list[str]:
+    """One of Python's own settings for compiling."""
+    return shlex.split(sysconfig.get_config_var(variable) or "")
 
 
 def _compiler() -> list[str] | None:
     """The user's, else Python's own, else what goes by the usual name."""
-    for command in (os.environ.get("CC"), sysconfig.get_config_var("CC"), "cc"):
-        words = shlex.split(command or "")
+    for words in (shlex.split(os.environ.get("CC", "")), _words("CC"), ["cc"]):
         if words and shutil.which(words[0]):
             return words
     return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.client.burial import code_of
-from dragoman.client.contracts import Bound, Contracts, unframing
+from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.delivery import Delivery, Route
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import SETTLED
@@ -132,8 +132,8 @@ class Dispatcher:
         candidate, version = await self._choose(schema_id)
         cls = candidate.bound.cls if candidate.bound else None
         known = candidate.bound.known if candidate.bound else None
-        decode = await self._contracts.decoder(schema_id, cls, known)
-        return self._made(candidate, unframing(decode), version)
+        decode = await self._contracts.frame_decoder(schema_id, cls, known)
+        return self._made(candidate, decode, version)
 
     def _made(
         self, candidate: Candidate, decode: Callable[[Any], Any], version: ContractVersion | None

@@ -24,11 +24,12 @@ class NativeCodec(Codec):
 
     def framed(self, header: bytes, cls: type | None = None) -> Codec:
         plain = self.python.framed(header, cls)
-        sure = cls is None or cls is self.cls
-        return Codec(
-            plain.encode if self.writer is None or not sure else Encoder(self.writer, plain.encode, header).encode,
-            plain.decode if self.reader is None else Decoder(self.reader, plain.decode, len(header)).decode,
-        )
+        encode, decode = plain.encode, plain.decode
+        if self.writer is not None and (cls is None or cls is self.cls):
+            encode = Encoder(self.writer, plain.encode, header).encode
+        if self.reader is not None:
+            decode = Decoder(self.reader, plain.decode, len(header)).decode
+        return Codec(encode, decode)
 
 
 def native_codec(python: Codec, writer: Node, reader: Node, type: Type | None) -> Codec:

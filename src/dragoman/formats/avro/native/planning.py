@@ -34,8 +34,8 @@ def limits_of(constraints: Iterable[Constraint]) -> Limits | None:
 
 def place_in(cls: type, attribute: str) -> str | MemberDescriptorType:
     """The slot of an attribute, by which it is set and read without being looked up; else its name."""
-    usual = cls.__getattribute__ is object.__getattribute__ and cls.__setattr__ is object.__setattr__
-    for base in cls.__mro__ if usual else ():
+    usual = (getattr(cls, name) is getattr(object, name) for name in ("__getattribute__", "__setattr__"))
+    for base in cls.__mro__ if all(usual) else ():
         if attribute in base.__dict__:
             found = base.__dict__[attribute]
             return found if type(found) is MemberDescriptorType else attribute

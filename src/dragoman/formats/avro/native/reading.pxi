@@ -373,14 +373,14 @@ cdef class ReadCall(Reader):
 cdef class ReadObject(ReadFields):
     """A record whose class needs no constructor: its attributes are set, slots directly."""
 
-    cdef type cls
+    cdef object cls
     cdef tuple shared
 
-    def __init__(self, type cls not None):
+    def __init__(self, cls):
+        # Raises if it is no class, or not one that can be made like this.
+        object.__new__(cls)
         self.cls = cls
         self.shared = ()
-        # Such a class has the constructor of ``object``, or this raises.
-        object.__new__(cls)
 
     def complete(self, steps, makers, shared):
         self.shared = tuple([(name, value) for name, value in shared])
@@ -390,7 +390,7 @@ cdef class ReadObject(ReadFields):
         cdef Py_ssize_t index
         cdef Step step
         enter(cursor)
-        made = (<PyTypeObject*>object).tp_new(self.cls, <PyObject*>(), NULL)
+        made = (<PyTypeObject*>object).tp_new(<type>self.cls, <PyObject*>(), NULL)
         for index in range(PyTuple_GET_SIZE(self.steps)):
             step = <Step>PyTuple_GET_ITEM(self.steps, index)
             value = step.reader.read(cursor)

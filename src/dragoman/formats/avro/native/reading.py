@@ -17,7 +17,18 @@ from dragoman.formats.avro.native import engine
 from dragoman.formats.avro.native.engine import Reader
 from dragoman.formats.avro.native.planning import PER_SECOND, Unplanned, limits_of, place_in
 from dragoman.formats.avro.native.skipping import SkipPlanner
-from dragoman.formats.avro.nodes import Array, Enum, Field, Fixed, Logical, Map, Node, Primitive, Record, Union
+from dragoman.formats.avro.nodes import (
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Logical,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+)
 from dragoman.formats.avro.usage import Sizes
 from dragoman.formats.avro.values import class_default, is_shareable, value_of_default
 from dragoman.schema import types
@@ -94,7 +105,7 @@ class _Planner:
                 plain = self.records[key] = engine.ReadDict()
                 self._complete_dict(plain, _Fields(writer, reader, None))
             elif type.construction is Construction.ASSIGN:
-                made = self.records[key] = engine.ReadObject(type.cls)
+                made = self.records[key] = _object(type.cls)
                 self._complete_object(made, _Fields(writer, reader, type))
             else:
                 values = engine.ReadDict()
@@ -174,6 +185,14 @@ class _Fields:
         return found
 
 
+def _object(cls: type) -> engine.ReadObject:
+    try:
+        return engine.ReadObject(cls)
+    except TypeError:
+        # An abstract class, say: Python will tell of it when a message comes.
+        raise Unplanned from None
+
+
 def _parted(
     defaults: list[tuple[str, Any]],
 ) -> tuple[list[tuple[str, Any]], list[tuple[str, Callable[[], Any]]]]:
@@ -246,8 +265,8 @@ def _converted(writer: Primitive | Fixed, logical: Logical, wanted: Any) -> Read
     match logical.name:
         case "decimal":
             scaled = writer.logical or logical
-            digits = {"precision": scaled.precision, "scale": scaled.scale}
-            return engine.ReadVia(_bare(writer), partial(runtime.decimal_of, **digits))
+            convert = partial(runtime.decimal_of, precision=scaled.precision, scale=scaled.scale)
+            return engine.ReadVia(_bare(writer), convert)
         case "uuid" if writer.kind == "fixed":
             made = engine.ReadVia(_bare(writer), _uuid_of)
             return engine.ReadVia(made, str) if wanted is str else made
@@ -274,7 +293,8 @@ def _moment(node: Primitive | Fixed, writer: Logical, reader: Logical, wanted: A
     if raw or (reader.name.endswith("nanos") and wanted is None):
         if unit == target or unit not in PER_SECOND or target not in PER_SECOND:
             return engine.ReadWhole(small)
-        return engine.ReadVia(engine.ReadWhole(small), partial(_brought, PER_SECOND[unit], PER_SECOND[target]))
+        brought = partial(_brought, PER_SECOND[unit], PER_SECOND[target])
+        return engine.ReadVia(engine.ReadWhole(small), brought)
     if reader.name == "date":
         return engine.ReadDate(small)
     if unit not in PER_SECOND:

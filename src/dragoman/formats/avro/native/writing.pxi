@@ -391,9 +391,9 @@ cdef class WriteDict(WriteFields):
 
 
 cdef class WriteObject(WriteFields):
-    cdef type cls
+    cdef object cls
 
-    def __init__(self, type cls not None):
+    def __init__(self, cls):
         self.cls = cls
 
     cdef int write(self, object value, Buffer* out) except -1:

@@ -139,8 +139,8 @@ def _fixed(node: Fixed, type: Type | None) -> Writer:
         return bare
     match logical.name:
         case "decimal":
-            digits = {"precision": logical.precision, "scale": logical.scale, "size": node.size}
-            convert: Callable[[Any], Any] = partial(runtime.decimal_fixed, **digits)
+            digits = {"precision": logical.precision, "scale": logical.scale}
+            convert: Callable[[Any], Any] = partial(runtime.decimal_fixed, **digits, size=node.size)
         case "uuid":
             convert = runtime.uuid_bytes
         case _:
@@ -182,9 +182,7 @@ def _whole(node: Primitive, type: Type | None) -> Writer:
         return engine.WriteDate(small, plain)
     if name.startswith("time-"):
         convert: Callable[[Any], Any] = runtime.micros_of_day if unit == "micros" else _millis_of_day
-        return engine.WriteVia(
-            engine.WriteWhole(small), partial(_unless, int, convert) if plain else convert
-        )
+        return engine.WriteVia(engine.WriteWhole(small), partial(_unless, int, convert) if plain else convert)
     return engine.WriteMoment(small, plain, PER_SECOND[unit], name.startswith("local"))
 
 
