@@ -1,8 +1,9 @@
 # Registry and gateway in one container, on embedded defaults under /data.
 # Build: docker build -t dragoman .       Run: docker run -p 8081:8081 -p 8083:8083 -v data:/data dragoman
-FROM python:3.11-slim AS build
+# The full image has the compiler that the native codecs need.
+FROM python:3.11 AS build
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE ./
 COPY src ./src
 COPY examples ./examples
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .

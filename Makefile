@@ -15,7 +15,7 @@ help:
 	@echo "make docs    build the documentation"
 	@echo "make clean   remove everything that was made"
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml hatch_build.py $(wildcard src/dragoman/formats/avro/native/*.p[yx][xi])
 	@sh scripts/setup $(PYTHON) $(VENV)
 	@touch $(STAMP)
 
@@ -53,4 +53,4 @@ lock: setup
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --all-extras --group dev pyproject.toml -o requirements.lock
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .dragoman build dist site .lint-imports.log .coverage
+	rm -rf src/dragoman/formats/avro/native/*.so $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .dragoman build dist site .lint-imports.log .coverage

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dragoman.formats.avro.native import BUILT
+
 
 def doctor(folder: Path, *arguments: str, **environment: str) -> tuple[int, dict[str, dict[str, Any]]]:
     command = [sys.executable, "-m", "dragoman.cli", "doctor", "--json", *arguments]
@@ -25,6 +27,14 @@ def test_a_fresh_folder_is_in_order(tmp_path: Path) -> None:
     assert found["Python"]["state"] == found["embedded://"]["state"] == "ok"
     assert found["broker embedded://.dragoman"]["found"] == "0 channels"
     assert found["registry sqlite://.dragoman/registry.db"]["found"] == "0 contracts"
+
+
+def test_native_codecs_can_be_switched_off(tmp_path: Path) -> None:
+    _, found = doctor(tmp_path, DRAGOMAN_PURE="1")
+    assert found["native codecs"]["state"] == "absent"
+    assert found["native codecs"]["found"] == ("switched off" if BUILT else "not built")
+    _, found = doctor(tmp_path)
+    assert found["native codecs"]["state"] == ("ok" if BUILT else "absent")
 
 
 def test_a_registry_that_is_away_is_wrong_and_java_may_be_absent(tmp_path: Path) -> None:

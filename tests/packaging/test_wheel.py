@@ -6,30 +6,49 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from dragoman.formats.avro.native import BUILT
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).with_name("uv")
 LIMIT = 60 * 1024 * 1024
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def done(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=clean, capture_output=True, text=True, check=False
+    ended = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**clean, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    return done(*command, cwd=cwd).stdout
+
+
+def built(folder: Path, **environment: str) -> tuple[Path, str]:
+    """The wheel, and what was said while it was built."""
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder)
+    ended = done(*command, cwd=ROOT, **environment)
+    [wheel] = folder.glob("*.whl")
+    return wheel, ended.stdout + ended.stderr
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel, what it needs, and nothing else."""
     folder = tmp_path_factory.mktemp("bare")
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder / "dist", cwd=ROOT)
-    [wheel] = (folder / "dist").glob("*.whl")
+    wheel, _ = built(folder / "dist")
     run(UV, "venv", "--python", sys.executable, folder / "venv", cwd=folder)
     # The versions that are locked, without their hashes, since the wheel has none.
     locked = [
@@ -60,6 +79,19 @@ def test_contracts_and_messages_work_without_extras(bare: Path, tmp_path: Path) 
         each["check"]: each["state"] for each in json.loads(run(dragoman, "doctor", "--json", cwd=tmp_path))
     }
     assert (states["embedded://"], states["kafka://"], states["Spark"]) == ("ok", "absent", "absent")
+    assert states["native codecs"] == ("ok" if BUILT else "absent")
+
+
+@pytest.mark.parametrize(
+    ("environment", "why"),
+    [({"DRAGOMAN_PURE": "1"}, "DRAGOMAN_PURE is set"), ({"CC": "false"}, "the C compiler said")],
+)
+def test_without_a_compiler_the_wheel_is_pure(tmp_path: Path, environment: dict[str, str], why: str) -> None:
+    wheel, said = built(tmp_path, **environment)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert why in said
+    with zipfile.ZipFile(wheel) as files:
+        assert not [name for name in files.namelist() if name.endswith((".so", ".c", ".pyx"))]
 
 
 def test_importing_it_loads_nothing_heavy(bare: Path, tmp_path: Path) -> None:

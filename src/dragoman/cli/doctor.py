@@ -19,7 +19,7 @@ from dragoman.cli.output import Json, answer_no, emit_table, run
 from dragoman.client.connecting import open_broker, open_registry
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import DragomanError
-from dragoman.core.loading import BROKERS, load, names, redacted
+from dragoman.core.loading import BROKERS, FORMATS, load, names, redacted
 
 _JAVA = 17
 _PATIENCE = 20.0
@@ -47,11 +47,11 @@ def doctor(
     registry: Annotated[str | None, typer.Option(help="The registry to try.")] = None,
     as_json: bool = Json,
 ) -> None:
-    """Check Python, Java, Spark, brokers and the registry. Exit code 1 if something is wrong.
+    """Check Python, codecs, Java, Spark, brokers and the registry. Exit code 1 if something is wrong.
 
     Example: dragoman doctor --broker kafka://localhost:9092
     """
-    findings = [_python(), _java(), _package("Spark", "pyspark", "spark"), *_adapters()]
+    findings = [_python(), _codecs(), _java(), _package("Spark", "pyspark", "spark"), *_adapters()]
     findings += [run(_broker(url)) for url in broker or [default_broker()]]
     findings.append(run(_registry(registry or default_registry())))
     rows = [(each.what, str(each.state), each.found, each.next) for each in findings]
@@ -66,6 +66,17 @@ def _python() -> Finding:
     return Finding(
         "Python", State.GOOD if good else State.BAD, found, "" if good else "Use Python 3.11 or later."
     )
+
+
+def _codecs() -> Finding:
+    """Whether Avro's codecs are native, or the slower ones in Python."""
+    avro = load(FORMATS, "AVRO")
+    if avro().native:
+        return Finding("native codecs", State.GOOD, "in use")
+    if avro(native=True).native:
+        return Finding("native codecs", State.ABSENT, "switched off", "Unset DRAGOMAN_PURE.")
+    advice = "For speed, install a C compiler and Python's headers, then Dragoman again."
+    return Finding("native codecs", State.ABSENT, "not built", advice)
 
 
 def _java() -> Finding:

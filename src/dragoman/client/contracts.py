@@ -12,12 +12,12 @@ from typing import Any
 
 from dragoman.client.options import ClientOptions
 from dragoman.core.contract import Compatibility, ContractVersion
-from dragoman.core.errors import EncodeError, NotFound, UnknownSchema
+from dragoman.core.errors import NotFound, UnknownSchema
 from dragoman.core.format import Codec, Format, ParsedSchema
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.registry import Registry, VersionNumber
 from dragoman.core.schema import Schema
-from dragoman.schema.framing import HEADER_SIZE, header_of
+from dragoman.schema.framing import header_of
 from dragoman.schema.tagging import Tag, tag
 
 Decode = Callable[[bytes], Any]
@@ -55,7 +55,8 @@ class Contracts:
         self._options = options
         self._bound: dict[tuple[str, type, bool], Bound] = {}
         self._known: dict[int, Known] = {}
-        self._decoders: dict[tuple[int, type | None], Decode] = {}
+        self._readers: dict[tuple[int, type | None], Codec] = {}
+        self._frame_decoders: dict[tuple[int, type | None], Decode] = {}
         self._lock = asyncio.Lock()
 
     @property
@@ -103,7 +104,7 @@ class Contracts:
         if schema_id not in self._known:
             same = version.schema.text == text
             self._known[schema_id] = known if same else await self._parse(version.schema)
-        return Bound(cls, version, known, framing(header_of(schema_id), codec.encode, cls))
+        return Bound(cls, version, known, codec.framed(header_of(schema_id), cls).encode)
 
     async def plain_codec(self, contract: str, version: VersionNumber = "latest") -> Codec:
         """Between plain Python values and whole frames, for those who have no class.
@@ -112,8 +113,7 @@ class Contracts:
         """
         found = await self.registry.version(contract, version)
         known = await self.known(id_of(found.schema))
-        header, codec = header_of(id_of(found.schema)), known.format.codec(known.parsed)
-        return Codec(lambda value: header + codec.encode(value), unframing(codec.decode))
+        return known.format.codec(known.parsed).framed(header_of(id_of(found.schema)))
 
     async def known(self, schema_id: int) -> Known:
         """Raises ``UnknownSchema``, ``RegistryUnavailable``."""
@@ -143,7 +143,18 @@ class Contracts:
 
         Without a class, plain Python. Raises ``IncompatibleSchema``, ``UnknownSchema``.
         """
-        found = self._decoders.get((schema_id, cls))
+        return (await self._codec(schema_id, cls, reader)).decode
+
+    async def frame_decoder(self, schema_id: int, cls: type | None, reader: Known | None = None) -> Decode:
+        """The same from whole frames, of which the header has been read."""
+        found = self._frame_decoders.get((schema_id, cls))
+        if found is None:
+            codec = await self._codec(schema_id, cls, reader)
+            found = self._frame_decoders[schema_id, cls] = codec.framed(header_of(schema_id)).decode
+        return found
+
+    async def _codec(self, schema_id: int, cls: type | None, reader: Known | None) -> Codec:
+        found = self._readers.get((schema_id, cls))
         if found is None:
             writer = await self.known(schema_id)
             if cls is not None and reader is None:
@@ -151,8 +162,7 @@ class Contracts:
             parsed = None if reader is None else reader.parsed
             if parsed is not None and parsed.text == writer.parsed.text:
                 parsed = None
-            found = writer.format.codec(writer.parsed, parsed, cls).decode
-            self._decoders[schema_id, cls] = found
+            found = self._readers[schema_id, cls] = writer.format.codec(writer.parsed, parsed, cls)
         return found
 
     def _reader(self, cls: type, format: Format) -> Known:
@@ -173,25 +183,6 @@ class Contracts:
 
     async def compatibility(self, contract: str) -> Compatibility:
         return (await self.registry.contract(contract)).compatibility
-
-
-def framing(header: bytes, encode: Callable[[Any], bytes], cls: type) -> Callable[[Any], bytes]:
-    """Encode with the frame in front. Only instances of the class: a look-alike is refused."""
-
-    def encode_framed(value: Any) -> bytes:
-        if type(value) is not cls and not isinstance(value, cls):
-            raise EncodeError(
-                f"This producer takes {cls.__qualname__}, not {type(value).__qualname__}.",
-                code="message.encode.class",
-            )
-        return header + encode(value)
-
-    return encode_framed
-
-
-def unframing(decode: Decode) -> Callable[[bytes], Any]:
-    """Decode what stands behind the frame's header."""
-    return lambda frame: decode(frame[HEADER_SIZE:])
 
 
 def id_of(schema: Schema) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.client.burial import code_of
-from dragoman.client.contracts import Bound, Contracts, unframing
+from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.delivery import Delivery, Route
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import SETTLED
@@ -151,8 +151,8 @@ class Dispatcher:
         candidate, version = await self._choose(schema_id)
         cls = candidate.bound.cls if candidate.bound else None
         known = candidate.bound.known if candidate.bound else None
-        decode = await self._contracts.decoder(schema_id, cls, known)
-        route = self._made(candidate, unframing(decode), version)
+        decode = await self._contracts.frame_decoder(schema_id, cls, known)
+        route = self._made(candidate, decode, version)
         if candidate.straight is not None and self._raw is None:
             self._ways[frame[:HEADER_SIZE]] = candidate.straight.way(route)
         return route

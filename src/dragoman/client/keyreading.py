@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.client.contracts import Contracts, Decode, unframing
+from dragoman.client.contracts import Contracts, Decode
 from dragoman.client.keys import no_key, plain_reader
 from dragoman.client.parameters import Parameter
 from dragoman.core.errors import DecodeError, IncompatibleSchema
@@ -28,7 +28,7 @@ class KeyReader:
             return
         schema_id, _ = unframe(key)
         try:
-            decode = await self._contracts.decoder(schema_id, self._cls)
+            decode = await self._contracts.frame_decoder(schema_id, self._cls)
         except IncompatibleSchema as error:
             raise DecodeError(
                 "The key is of a schema that the endpoint's class cannot read.",
@@ -36,7 +36,7 @@ class KeyReader:
                 next="Compare the versions of the key's contract.",
                 schema_id=schema_id,
             ) from error
-        self._decoders[key[:HEADER_SIZE]] = unframing(decode)
+        self._decoders[key[:HEADER_SIZE]] = decode
 
     def __call__(self, key: bytes | None) -> Any:
         if key is not None:

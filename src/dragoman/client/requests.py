@@ -260,16 +260,16 @@ class Requester:
         )
 
     async def _decode(self, frame: bytes, cls: type) -> Any:
-        schema_id, payload = unframe(frame)
+        schema_id, _ = unframe(frame)
         try:
-            decode = await self._contracts.decoder(schema_id, cls)
+            decode = await self._contracts.frame_decoder(schema_id, cls)
         except IncompatibleSchema as error:
             raise DecodeError(
                 f"The reply cannot be read as {cls.__qualname__}.",
                 next="Ask for the class that the endpoint returns.",
                 schema_id=schema_id,
             ) from error
-        return decode(payload)
+        return decode(frame)
 
     async def _remove_unused(self) -> None:
         kept = [pair for pair in self._worn_out if pair[1].waiting]

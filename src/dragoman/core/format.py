@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from dragoman.core.contract import Incompatibility
+from dragoman.core.errors import EncodeError
 
 
 class Policy(StrEnum):
@@ -45,6 +46,25 @@ class Codec:
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
     """Raises ``DecodeError`` or ``ConstraintViolated`` and nothing else, whatever the bytes."""
+
+    def framed(self, header: bytes, cls: type | None = None) -> Codec:
+        """The same with the frame: ``encode`` puts the header in front, ``decode`` passes over its length.
+
+        Whoever found the codec by the header has seen that it is there; it is not looked at again. With
+        ``cls`` only its instances are encoded: a look-alike is refused. A codec that can do all this at once
+        overrides it.
+        """
+        encode, decode, size = self.encode, self.decode, len(header)
+
+        def encode_framed(value: Any) -> bytes:
+            if cls is not None and type(value) is not cls and not isinstance(value, cls):
+                raise EncodeError(
+                    f"This producer takes {cls.__qualname__}, not {type(value).__qualname__}.",
+                    code="message.encode.class",
+                )
+            return header + encode(value)
+
+        return Codec(encode_framed, lambda frame: decode(frame[size:]))
 
 
 class Format(Protocol):

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.avro.strategies import record_schemas, values
@@ -18,6 +19,7 @@ from dragoman.formats.avro import AvroFormat
 from dragoman.schema.markers import Float, Int, Unit, decimal, fixed, timeofday, timestamp
 from dragoman.schema.records import named, record
 
+pytestmark = pytest.mark.usefixtures("both_ways")
 avro = AvroFormat()
 
 PRIMITIVES: dict[str, Any] = {

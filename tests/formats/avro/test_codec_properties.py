@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import fastavro
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.avro.strategies import neighbours, schemas, successors, values
@@ -15,6 +16,7 @@ from tests.formats.avro.strategies import neighbours, schemas, successors, value
 from dragoman.core.errors import DecodeError, IncompatibleSchema, MessageError
 from dragoman.formats.avro import AvroFormat
 
+pytestmark = pytest.mark.usefixtures("both_ways")
 avro = AvroFormat()
 relaxed = settings(
     deadline=None,

@@ -12,6 +12,7 @@ from dragoman.core.errors import DecodeError, EncodeError
 from dragoman.core.format import Codec
 from dragoman.formats.avro import AvroFormat
 
+pytestmark = pytest.mark.usefixtures("both_ways")
 avro = AvroFormat()
 
 HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"

@@ -48,6 +48,7 @@ from dragoman.schema.markers import (
 )
 from dragoman.schema.records import named, record
 
+pytestmark = pytest.mark.usefixtures("both_ways")
 avro = AvroFormat()
 
 
@@ -542,7 +543,7 @@ def test_roots_need_not_be_records() -> None:
 
 def test_a_codec_is_compiled_once() -> None:
     schema = avro.parse(avro.schema_of(Point))
-    assert avro.codec(schema, None, Point) is AvroFormat().codec(schema, None, Point)
+    assert avro.codec(schema, None, Point) is AvroFormat(avro.native).codec(schema, None, Point)
     assert avro.codec(schema, None, Point) is not avro.codec(schema)
 
 

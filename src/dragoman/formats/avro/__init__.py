@@ -13,6 +13,7 @@ from dragoman.formats.avro.codec import compile_codec
 from dragoman.formats.avro.compatibility import incompatibilities
 from dragoman.formats.avro.counterexample import counterexample
 from dragoman.formats.avro.description import describe_schema
+from dragoman.formats.avro.native import BUILT, IN_USE
 from dragoman.formats.avro.schema import AvroSchema, read
 from dragoman.formats.avro.text import text_of
 from dragoman.schema.building import class_of
@@ -25,9 +26,15 @@ _compiling = threading.Lock()
 
 
 class AvroFormat:
-    """The format ``AVRO``. Codecs are compiled once per writer, reader and class."""
+    """The format ``AVRO``. Codecs are compiled once per writer, reader and class.
+
+    ``native`` tells whether they are native. Unless given, they are where the extension was built.
+    """
 
     schema_type = "AVRO"
+
+    def __init__(self, native: bool | None = None) -> None:
+        self.native = IN_USE if native is None else native and BUILT
 
     def parse(self, text: str, references: Mapping[str, ParsedSchema] | None = None) -> AvroSchema:
         return read(text, references)
@@ -40,10 +47,11 @@ class AvroFormat:
     def codec(self, writer: ParsedSchema, reader: ParsedSchema | None = None, cls: Any = None) -> Codec:
         source, target = _avro(writer), _avro(reader or writer)
         with _compiling:
-            codec = source.codecs.get((target, cls))
+            codec = source.codecs.get((target, cls, self.native))
             if codec is None:
-                codec = _compiled(source, target, type_of(cls) if cls is not None else None)
-                source.codecs[target, cls] = codec
+                type = type_of(cls) if cls is not None else None
+                codec = _compiled(source, target, type, self.native)
+                source.codecs[target, cls, self.native] = codec
             return codec
 
     def schema_of(self, cls: Any) -> str:
@@ -59,11 +67,16 @@ class AvroFormat:
         return class_of(describe_schema(_avro(schema)))
 
 
-def _compiled(writer: AvroSchema, reader: AvroSchema, type: Type | None) -> Codec:
+def _compiled(writer: AvroSchema, reader: AvroSchema, type: Type | None, native: bool) -> Codec:
     try:
-        return compile_codec(writer, reader, type)
+        codec = compile_codec(writer, reader, type)
     except RecursionError:
         raise IncompatibleSchema("The defaults are nested too deep for a codec.") from None
+    if not native:
+        return codec
+    from dragoman.formats.avro.native.codec import native_codec
+
+    return native_codec(codec, writer.root, reader.root, type)
 
 
 def _avro(schema: ParsedSchema) -> AvroSchema:

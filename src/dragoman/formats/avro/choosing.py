@@ -8,13 +8,17 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from dragoman.formats.avro.binding import python_of
+from dragoman.core.errors import IncompatibleSchema
+from dragoman.formats.avro.binding import bound, is_null, python_of
 from dragoman.formats.avro.nodes import MISSING, Array, Enum, Fixed, Map, Node, Primitive, Record, Union
 from dragoman.formats.avro.source import Source
 from dragoman.schema import types
 from dragoman.schema.binding import python_type
 from dragoman.schema.markers import Duration
 from dragoman.schema.types import Type
+
+Choice = tuple[int, Node, Type | None]
+"""A branch by its index, and the part of the class that goes there."""
 
 _LISTS = (list, tuple, set, frozenset)
 _LOGICAL: dict[str, tuple[type, ...]] = {
@@ -27,12 +31,31 @@ _LOGICAL: dict[str, tuple[type, ...]] = {
 }
 
 
-def rank(part: Type | None) -> int:
+def choices_of(node: Union, type: Type | None, path: str) -> list[Choice]:
+    """The branches that values of the class can take, null first."""
+    found: list[Choice] = []
+    for index, branch in enumerate(node.branches):
+        try:
+            part = bound(type, branch, path)
+        except IncompatibleSchema:
+            continue
+        if branch.kind == "null" or not is_null(part):
+            found.append((index, branch, part))
+    return sorted(found, key=lambda choice: choice[1].kind != "null")
+
+
+def tests_for(source: Source, node: Union, choices: list[Choice], value: str) -> list[tuple[str, Choice]]:
+    """Expressions that tell, in this order, whether a value of the class takes a branch."""
+    ranked = sorted(choices, key=lambda choice: _rank(choice[2]))
+    return [(_test_for(source, choice[1], choice[2], value, node), choice) for choice in ranked]
+
+
+def _rank(part: Type | None) -> int:
     """The order of tests: a class before the one it derives from, since a datetime is a date, too."""
     return 0 if part is None else -len(python_type(part).__mro__)
 
 
-def test_for(source: Source, branch: Node, part: Type | None, value: str, union: Union) -> str:
+def _test_for(source: Source, branch: Node, part: Type | None, value: str, union: Union) -> str:
     """An expression that tells whether a value of a class goes to this branch."""
     classes: Any
     match branch:

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from dragoman.core.errors import IncompatibleSchema
-from dragoman.formats.avro.binding import bound, is_null, parts_of, python_of, refuse_homeless
-from dragoman.formats.avro.choosing import choose, rank, test_for
+from dragoman.formats.avro.binding import bound, parts_of, python_of, refuse_homeless
+from dragoman.formats.avro.choosing import Choice, choices_of, choose, tests_for
 from dragoman.formats.avro.limits import add_limits, add_stated_limits
 from dragoman.formats.avro.nodes import (
     MISSING,
@@ -35,7 +34,6 @@ from dragoman.schema import types
 from dragoman.schema.types import Type
 
 _PARTS = {"millis": (1000, " // 1000"), "micros": (1_000_000, ""), "nanos": (1_000_000_000, " * 1000")}
-Choice = tuple[int, Node, Type | None]
 
 
 def compile_encoder(root: Node, type: Type | None, source: Source) -> Callable[[Any], bytes]:
@@ -156,7 +154,7 @@ class _Encoder:
     def _union(self, node: Union, type: Type | None, value: str, path: str, depth: int) -> list[str]:
         value = self._local(value)
         result = self.source.name("p")
-        choices = self._choices(node, type, path)
+        choices = choices_of(node, type, path)
         about = self.source.now
         word, test = "if", ""
         for test, (index, branch, part) in self._tests(node, choices, type is None, value):
@@ -173,18 +171,6 @@ class _Encoder:
             self.source.add(f"{result} = no_branch({value})")
         return [result]
 
-    def _choices(self, node: Union, type: Type | None, path: str) -> list[Choice]:
-        """The branches that values of the class can take, null first."""
-        found: list[Choice] = []
-        for index, branch in enumerate(node.branches):
-            try:
-                part = bound(type, branch, path)
-            except IncompatibleSchema:
-                continue
-            if branch.kind == "null" or not is_null(part):
-                found.append((index, branch, part))
-        return sorted(found, key=lambda choice: choice[1].kind != "null")
-
     def _tests(self, node: Union, choices: list[Choice], plain: bool, value: str) -> list[tuple[str, Choice]]:
         """What tells that a value takes a branch; an empty test is the last, and always true."""
         real = [choice for choice in choices if choice[1].kind != "null"]
@@ -192,11 +178,7 @@ class _Encoder:
         if len(real) == 1:
             return [*tests, ("" if tests else f"{value} is not None", real[0])]
         if not plain:
-            real.sort(key=lambda choice: rank(choice[2]))
-            return tests + [
-                (test_for(self.source, branch, part, value, node), (index, branch, part))
-                for index, branch, part in real
-            ]
+            return tests + tests_for(self.source, node, real, value)
         self.source.scope["choose"] = choose
         picked = self.source.name("b")
         self.source.add(f"{picked} = choose({self.source.bind(node, 'union')}, {value})")

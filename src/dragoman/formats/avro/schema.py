@@ -23,7 +23,7 @@ class AvroSchema:
     names: Mapping[str, Named]
     known: Mapping[str, Named] = field(default_factory=dict)
     codecs: dict[object, Codec] = field(default_factory=dict)
-    """Compiled for this writer, by reader and class."""
+    """Compiled for this writer, by reader, class and whether they are native."""
 
     @property
     def name(self) -> str:

@@ -121,12 +121,17 @@ def convert(value: Any, logical: Logical, wanted: Any = None) -> Any:
     return epoch + dt.timedelta(microseconds=micros)
 
 
+def is_shareable(value: Any) -> bool:
+    """Whether all messages may have the same value, since nobody can change it."""
+    return isinstance(value, _IMMUTABLE)
+
+
 def as_source(source: Source, value: Any) -> str:
     """An expression that gives the value, a fresh one each time if it can be changed."""
     if isinstance(value, list | dict | set) and not value:
         return {list: "[]", dict: "{}", set: "set()"}[type(value)]
     name = source.bind(value, "default")
-    if isinstance(value, _IMMUTABLE):
+    if is_shareable(value):
         return name
     source.scope["deepcopy"] = copy.deepcopy
     return f"deepcopy({name})"
