@@ -9,7 +9,7 @@ from dragoman.adapters.kafka.administration import Administration, Place
 from dragoman.adapters.kafka.configuration import SERVER_SIDE, refuse_unheeded, subscription_settings
 from dragoman.core.broker import Subscription
 from dragoman.core.errors import ConfigurationError
-from dragoman.core.partitioning import start_at_offset
+from dragoman.core.partitioning import check_durability, start_at_offset
 
 _DEFAULTS = {
     "session.timeout.ms": 10_000,
@@ -66,6 +66,17 @@ def _defaults(protocol: str | None) -> dict[str, Any]:
     return {**_DEFAULTS, "partition.assignment.strategy": "cooperative-sticky"}
 
 
+def settle(administration: Administration, subscription: Subscription) -> None:
+    """Forget what a temporary group left whose members died. Raises if the group is of the other kind."""
+    group, channels = subscription.group, subscription.channels
+    durable = administration.durability(group, channels)
+    if durable is False:
+        administration.forget_empty(group)
+        durable = administration.durability(group, channels)
+    if durable is not None:
+        check_durability(subscription, durable)
+
+
 def starts(administration: Administration, subscription: Subscription) -> dict[Place, int]:
     """Where a group begins in each partition that it has no position in. Raises ``ChannelNotFound``."""
     places = [
@@ -75,9 +86,10 @@ def starts(administration: Administration, subscription: Subscription) -> dict[P
     ]
     start = subscription.start
     if start == "latest":
-        return administration.begin(subscription.group, administration.ends(places))
+        return administration.begin(subscription.group, administration.ends(places), subscription.durable)
     if isinstance(start, int):
-        return administration.begin(subscription.group, administration.at_time(places, start))
+        found = administration.at_time(places, start)
+        return administration.begin(subscription.group, found, subscription.durable)
     first = administration.earliest(places)
     if isinstance(start, Mapping):
         last = administration.ends(places)
