@@ -289,6 +289,20 @@ def test_openschema_is_mounted_and_told_apart_by_media_type(server: Server) -> N
     assert httpx.delete(f"{base}/subjects/orders").json() == [2]
 
 
+@pytest.mark.parametrize(
+    "refused", [ORDER_WITH_TOTAL.text, "no schema"], ids=["incompatible", "no schema at all"]
+)
+def test_an_openschema_subject_whose_schema_is_refused_stays_as_it_was(server: Server, refused: str) -> None:
+    subject = f"{server.url}/openschema/v1/subjects/orders"
+    httpx.post(subject, json={"compatibility": "FULL", "description": "Orders.", "schema": ORDER.text})
+    before = httpx.get(subject).json(), httpx.get(f"{server.url}/history").json()
+    described = {"compatibility": "BACKWARD", "description": "Changed."}
+    assert httpx.post(subject, json={**described, "schema": refused}).status_code in (409, 422)
+    assert (httpx.get(subject).json(), httpx.get(f"{server.url}/history").json()) == before
+    judged_anew = {"compatibility": "NONE", "schema": ORDER_WITH_TOTAL.text}
+    assert httpx.post(subject, json=judged_anew).json()["schema"]["version"] == 2
+
+
 async def test_an_import_brings_what_is_referred_to_before_what_refers_to_it() -> None:
     source, target = (RegistryService.open("sqlite://:memory:") for _ in range(2))
     await source.register("z-customer", avro(("name", "string"), name="Customer"))

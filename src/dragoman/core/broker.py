@@ -87,7 +87,8 @@ class Subscription:
     ``start`` counts only for a group that has no position yet: ``earliest``, ``latest``, milliseconds
     since the epoch, or offsets by partition (partitions that are not named start at the earliest). A group
     that is not ``durable`` is forgotten, with its position and all the broker kept for it, when its last
-    member closes or dies. ``options`` are the driver's own.
+    member closes or dies. A group is of one kind: who wants it otherwise is refused while it is there.
+    ``options`` are the driver's own.
     """
 
     channels: tuple[str, ...]
@@ -230,7 +231,8 @@ class Broker(Protocol):
         """Join a group.
 
         Raises ``ChannelNotFound`` if one of the channels does not exist, ``GroupTaken`` if an exclusive
-        group has its member, ``Unsupported`` for what the capabilities do not name.
+        group has its member, ``ConfigurationError`` if the group is durable and this is not or the other way
+        round, ``Unsupported`` for what the capabilities do not name.
         """
 
     async def create(self, channel: Channel) -> bool:

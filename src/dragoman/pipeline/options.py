@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -76,6 +76,7 @@ REGISTRY = {
     "registryToken": "token",
     "registryCa": "ca",
 }
+_CREDENTIALS = frozenset({"username", "password", "token"})
 _NUMBERS = ("max_rows_per_trigger", "min_partitions", "batch_rows")
 _FLAGS = ("include_meta", "fail_on_data_loss")
 
@@ -123,6 +124,12 @@ def take_registry(values: dict[str, str]) -> RegistryAccess:
 def registry_options(access: RegistryAccess) -> dict[str, str]:
     """The options that ``take_registry`` reads it from; what is not set is left out."""
     return {name: value for name, field in REGISTRY.items() if (value := getattr(access, field))}
+
+
+def without_credentials(options: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """The options that may be written down. Who asks the registry, and by what right, is said at each run."""
+    secret = {name.lower() for name, field in REGISTRY.items() if field in _CREDENTIALS}
+    return tuple((name, value) for name, value in options if name.lower() not in secret)
 
 
 def located(url: str) -> str:

@@ -14,6 +14,7 @@ from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
 from dragoman.pipeline.events import Progress, Totals, progress_of
 from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
+from dragoman.pipeline.options import without_credentials
 from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
 from dragoman.pipeline.sink import FORMAT, SinkPlan, TableSink
 from dragoman.pipeline.state import SETTINGS, State
@@ -97,13 +98,16 @@ class Pipeline:
 
     @staticmethod
     def flows_below(to: str) -> list[tuple[State, Flow, str]]:
-        """The flows that have written below a folder, each with its state and table format."""
+        """The flows that have written below a folder, each with its state and table format.
+
+        None has credentials: those are not kept, and what an older file has of them is not used.
+        """
         found: list[tuple[State, Flow, str]] = []
         for settings in sorted(Path(to, STATE_FOLDER).absolute().glob(f"*/{SETTINGS}")):
             state, stored = State.remembered(settings.parent)
             table_format = stored.pop("format")
             lists = {name: tuple(stored[name]) for name in ("merge_by", "partition_by")}
-            options = tuple((name, value) for name, value in stored.pop("options"))
+            options = without_credentials(stored.pop("options"))
             found.append((state, Flow(**{**stored, **lists}, options=options), table_format))
         return found
 
@@ -142,8 +146,7 @@ class Pipeline:
             self._refuse_other_table(flow)
             frame = self._source(flow)
             plan = self._plan(flow, frame)
-            settings = {**asdict(flow), "table": flow.table_name, "format": self.table_format}
-            self.state(flow).remember(settings)
+            self.state(flow).remember(self._settings(flow))
             writer = (
                 frame.writeStream.format(FORMAT)
                 .queryName(self.application(flow))
@@ -151,6 +154,10 @@ class Pipeline:
                 .option("checkpointLocation", str(self.state(flow).checkpoint))
             )
             return (writer.trigger(availableNow=True) if once else writer).start()
+
+    def _settings(self, flow: Flow) -> dict[str, Any]:
+        kept = {"table": flow.table_name, "options": without_credentials(flow.options)}
+        return {**asdict(flow), **kept, "format": self.table_format}
 
     def application(self, flow: Flow) -> str:
         return f"{self.name}-{flow.table_name}"

@@ -132,19 +132,31 @@ class RegistryService:
     async def configure(self, name: ContractName, change: Settings) -> Settings:
         """Set what ``change`` names, leave the rest; the scope's own settings afterwards."""
         change.check()
+        return await self.engine.write(
+            lambda tx: self._configure(tx, name, change), ContractName(name.context, "")
+        )
 
-        def work(tx: Transaction) -> Settings:
-            before = settings.own(tx, name) or Settings()
-            after = replace(
-                change.over(before),
-                alias=before.alias if change.alias is None else change.alias,
-                attributes=change.attributes or before.attributes,
-            )
-            settings.set_own(tx, name, after)
-            history.record(tx, self.author, "configure", name, None, change.stored())
-            return after
+    async def configure_and_submit(self, change: Settings, asked: registration.Registration) -> StoredVersion:
+        """Both or neither: register under the changed settings, which stay as they were if it is refused."""
+        change.check()
+        parser = self.engine.parser
 
-        return await self.engine.write(work, ContractName(name.context, ""))
+        def work(tx: Transaction) -> StoredVersion:
+            self._configure(tx, asked.name, change)
+            return registration.register(tx, parser, asked)
+
+        return await self.engine.write(work, ContractName(asked.name.context, ""), asked.name)
+
+    def _configure(self, tx: Transaction, name: ContractName, change: Settings) -> Settings:
+        before = settings.own(tx, name) or Settings()
+        after = replace(
+            change.over(before),
+            alias=before.alias if change.alias is None else change.alias,
+            attributes=change.attributes or before.attributes,
+        )
+        settings.set_own(tx, name, after)
+        history.record(tx, self.author, "configure", name, None, change.stored())
+        return after
 
     async def delete(
         self, contract: str, version: int | None = None, *, permanent: bool = False

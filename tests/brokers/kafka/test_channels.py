@@ -115,6 +115,26 @@ async def test_a_group_begins_where_its_first_member_came_although_it_was_given_
         assert numbers(await received(second, 1)) == [3]
 
 
+async def test_a_temporary_group_does_not_take_a_durable_ones_place_in_another_channel(
+    kafka_server: Kafka,
+) -> None:
+    """Kafka forgets a group in all of its channels at once."""
+    async with connected(kafka_server) as broker:
+        kept, passing = await fresh(broker), await fresh(broker)
+        await broker.publish([*numbered(kept, 2), *numbered(passing, 2)])
+        durable = await broker.subscribe(Subscription((kept,), kept))
+        await durable.acknowledge((await received(durable, 2))[-1:])
+        await durable.close()
+        for _ in range(2):
+            temporary = await broker.subscribe(Subscription((passing,), kept, durable=False))
+            found = await received(temporary, 2)
+            assert numbers(found) == [0, 1], "it starts anew each time"
+            await temporary.acknowledge(found[-1:])
+            await temporary.close()
+        assert [lag.committed for lag in await broker.lag(kept, kept)] == [2]
+        assert [lag.committed for lag in await broker.lag(passing, kept)] == [0]
+
+
 @record
 class CustomerKey:
     region: str

@@ -8,6 +8,8 @@ import pytest
 
 from dragoman.adapters.kafka import KafkaBroker
 from dragoman.adapters.kafka.configuration import read_settings, subscription_settings
+from dragoman.adapters.kafka.subscribing import consumer_settings
+from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
 
@@ -64,6 +66,45 @@ def test_an_unknown_option_is_told_with_those_that_are_known() -> None:
         subscription_settings({"session.timeout": 5})
     with pytest.raises(ConfigurationError, match=r"classic, consumer"):
         subscription_settings({"group.protocol": "eager"})
+
+
+@pytest.mark.parametrize("name", ["session.timeout.ms", "heartbeat.interval.ms"])
+def test_what_the_server_decides_is_refused_instead_of_dropped(name: str) -> None:
+    """KIP-848 leaves it to the server, and librdkafka takes it from nobody else."""
+    with pytest.raises(ConfigurationError, match=f"{name} has no effect") as refused:
+        KafkaBroker(f"kafka://user:hidden@host?group.protocol=consumer&{name}=6000")
+    assert f"group.consumer.{name}" in refused.value.next and "hidden" not in str(refused.value)
+    url, own = read_settings(f"kafka://host?{name}=6000"), {"group.protocol": "consumer"}
+    with pytest.raises(ConfigurationError, match=f"{name} has no effect"):
+        consumer_settings(url.for_consuming(), Subscription(("c",), "g", options=own))
+    url, own = read_settings("kafka://host?group.protocol=consumer"), {name: "6000"}
+    with pytest.raises(ConfigurationError, match=f"{name} has no effect"):
+        consumer_settings(url.for_consuming(), Subscription(("c",), "g", options=own))
+
+
+@pytest.mark.parametrize("name", ["partition.assignment.strategy", "group.protocol.type"])
+def test_what_is_ours_to_choose_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="unknown option"):
+        KafkaBroker(f"kafka://host?group.protocol=consumer&{name}=x")
+    with pytest.raises(ConfigurationError, match="no option"):
+        subscription_settings({name: "x"})
+
+
+def test_an_assignor_of_the_server_needs_the_servers_protocol() -> None:
+    with pytest.raises(ConfigurationError, match=r"without group\.protocol=consumer"):
+        KafkaBroker("kafka://host?group.remote.assignor=uniform")
+    KafkaBroker("kafka://host?group.protocol=consumer&group.remote.assignor=uniform")
+
+
+def test_a_subscription_that_one_member_has_alone_is_not_divided_by_the_server() -> None:
+    url = read_settings("kafka://host?group.protocol=consumer&group.remote.assignor=uniform").for_consuming()
+    alone = Subscription(("c",), "g", sharing=Sharing.EXCLUSIVE, options={"session.timeout.ms": "6000"})
+    chosen = consumer_settings(url, alone, owned=True)
+    assert (chosen["group.protocol"], chosen["session.timeout.ms"]) == ("classic", 6000)
+    assert "group.remote.assignor" not in chosen
+    alone = Subscription(("c",), "g", sharing=Sharing.EXCLUSIVE, options={"group.protocol": "consumer"})
+    with pytest.raises(ConfigurationError, match="that is exclusive"):
+        consumer_settings(url, alone, owned=True)
 
 
 def test_settings_do_not_show_passwords() -> None:

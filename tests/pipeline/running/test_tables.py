@@ -248,6 +248,29 @@ def test_options_that_a_flow_has_of_its_own_are_refused(spark: Any, place: Place
         run(spark, place, Flow("loans", options=(("mode", "fail"), ("Channel", "other"))))
 
 
+def test_credentials_are_kept_nowhere_on_disk(spark: Any, place: Place) -> None:
+    given = {"registryUsername": "ada", "registrypassword": "hunter2", "registryToken": "hunter3"}
+    flow = Flow("loans", options=(*given.items(), ("unions", "json")))
+    made = run(spark, place, flow)
+    assert ids(made, flow) == list(range(GOOD))
+    (found,) = Pipeline.flows_below(made.to)
+    assert found[1].options == (("unions", "json"),)
+    told = [file for file in place.folder.rglob("*") if file.is_file() and b"hunter" in file.read_bytes()]
+    assert told == []
+
+
+def test_a_file_that_still_has_credentials_is_read_without_them_and_cleaned_by_the_next_run(
+    spark: Any, place: Place
+) -> None:
+    made = pipeline(spark, place)
+    old = {**asdict(LOANS), "table": "loans", "options": [["registryToken", "hunter3"]], "format": "delta"}
+    made.state(LOANS).remember(old)
+    (found,) = Pipeline.flows_below(made.to)
+    assert found[1].options == ()
+    run(spark, place)
+    assert "hunter3" not in (made.state(LOANS).home / "flow.json").read_text()
+
+
 def test_what_the_file_says_cannot_be_said_beside_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

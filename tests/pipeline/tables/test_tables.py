@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
 from dragoman.pipeline.arrow.variant import VARIANT_TYPE, to_variant
-from dragoman.pipeline.tables import TABLE_FORMATS, Table, open_table
+from dragoman.pipeline.tables import TABLE_FORMATS, Table, open_table, writing
 from dragoman.pipeline.tables.table import DataFile, Layout
 from dragoman.pipeline.tables.writing import FileWriter, place_in, refuse_moved, refuse_unkept
 
@@ -347,6 +348,70 @@ def test_small_files_are_joined(merging: Table) -> None:
     assert merging.last_batch("app") == 3
     assert before < set(merging.files()), "the versions before can still be read"
     assert merging.compact() == 0
+
+
+class Counted(pq.ParquetWriter):  # type: ignore[misc]
+    """Knows how many of its kind are open."""
+
+    open_now, open_most = 0, 0
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        Counted.open_now += 1
+        Counted.open_most = max(Counted.open_most, Counted.open_now)
+
+    def close(self) -> None:
+        Counted.open_now -= self.is_open
+        super().close()
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> type[Counted]:
+    monkeypatch.setattr(pq, "ParquetWriter", Counted)
+    Counted.open_now = Counted.open_most = 0
+    return Counted
+
+
+def test_few_files_are_open_however_many_values_a_partition_has(table: Table, counted: type[Counted]) -> None:
+    layout = table.prepare(SCHEMA, ("name",))
+    many = [rows(*((n, f"v{n % 100}") for n in range(start, start + 200))) for start in (0, 200, 400)]
+    files = written(table, layout, *many, by=("name",))
+    assert (len(files), counted.open_now) == (100, 0), "each value has one file"
+    assert counted.open_most <= 64
+    table.append(files, "app", 0)
+    assert names(table) == {n: f"v{n % 100}" for n in range(600)}
+
+
+def test_rows_of_one_value_are_together_though_not_all_can_be_held(
+    table: Table, counted: type[Counted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "HELD_BYTES", 1)
+    monkeypatch.setattr(writing, "OPEN_AT_ONCE", 2)
+    layout = table.prepare(SCHEMA, ("name",))
+    batches = [rows((1, "a"), (2, None), (3, "c")), rows((4, "c"), (5, None)), rows((6, "a"))]
+    files = written(table, layout, *batches, by=("name",))
+    assert (len(files), counted.open_most) == (4, 2)
+    table.append(files, "app", 0)
+    assert names(table) == {1: "a", 2: None, 3: "c", 4: "c", 5: None, 6: "a"}
+
+
+def test_a_partition_that_scatters_a_batch_is_refused_with_what_to_do(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MOST_FILES", 10)
+    layout = table.prepare(SCHEMA, ("name",))
+    assert len(written(table, layout, rows(*((n, str(n)) for n in range(10))), by=("name",))) == 10
+    with pytest.raises(ConfigurationError, match="more than 10 files") as refused:
+        written(table, layout, rows(*((n, str(n)) for n in range(11))), by=("name",))
+    assert "max_rows_per_trigger" in refused.value.next
+
+
+def test_what_is_to_be_merged_is_not_scattered(merging: Table) -> None:
+    layout = merging.prepare(SCHEMA, ("name",))
+    batch = rows((1, "a"), (2, "b"), (1, "c")).append_column("_deleted", pa.array([False] * 3))
+    (file,) = written(merging, layout, batch, by=("name",), merging=True)
+    merging.upsert([file], ("id",), "app", 0)
+    assert names(merging) == {1: "c", 2: "b"}
 
 
 def test_small_files_of_several_versions_and_partitions_are_joined(merging: Table) -> None:

@@ -34,6 +34,10 @@ from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, Configurati
 TIMEOUT = 30.0
 INTERNAL = "__dragoman"
 """A topic without messages: who has its partition owns a group, and marks are offsets in it."""
+TEMPORARY = "temporary"
+"""Written beside each position of a group that is not durable: Kafka itself knows no such groups."""
+_FORGOTTEN = "forgotten"
+"""Written beside a position that is as good as none: Kafka removes those of all channels, or none."""
 _RETENTION = "retention.ms"
 _REPLICATION = "replication.factor"
 _SHOWN_WITHIN = 5.0
@@ -237,24 +241,41 @@ class Administration:
             finally:
                 consumer.close()
 
-    def begin(self, group: str, starts: dict[Place, int]) -> dict[Place, int]:
+    def durability(self, group: str, channels: Sequence[str]) -> bool | None:
+        """Whether a group is durable, by its positions in these channels; ``None`` while it has none."""
+        with faults(group=group):
+            return _durable(self._positions(group, channels))
+
+    def _positions(self, group: str, channels: Sequence[str] | None = None) -> list[Any]:
+        """In these channels, or in all, with what is written beside them."""
+        topics = self._admin.list_topics(timeout=TIMEOUT).topics
+        asked = [
+            TopicPartition(name, partition)
+            for name, topic in topics.items()
+            if channels is None or name in channels
+            for partition in topic.partitions
+        ]
+        if not asked:
+            return []
+        consumer = Consumer(onlooker_settings(self._settings, group))
+        try:
+            return patiently(lambda: stored_positions(consumer.committed(asked, timeout=TIMEOUT)))
+        finally:
+            consumer.close()
+
+    def begin(self, group: str, starts: dict[Place, int], durable: bool = True) -> dict[Place, int]:
         """Write down where a group begins, so that whoever joins begins there, however much later.
 
         A group that has a place or members has begun: the server refuses it to whoever is not one of them.
         """
         places = [TopicPartition(*place) for place in starts]
+
+        def new(consumer: Any) -> list[Any]:
+            stored = patiently(lambda: stored_offsets(consumer.committed(places, timeout=TIMEOUT)))
+            return [position(place, at, durable) for place, at in starts.items() if place not in stored]
+
         with faults(group=group):
-            consumer = Consumer(onlooker_settings(self._settings, group))
-            try:
-                stored = patiently(lambda: stored_offsets(consumer.committed(places, timeout=TIMEOUT)))
-                new = [TopicPartition(*place, at) for place, at in starts.items() if place not in stored]
-                if new:
-                    consumer.commit(offsets=new, asynchronous=False)
-            except KafkaException as error:
-                if error.args[0].code() not in _HAS_MEMBERS:
-                    raise
-            finally:
-                consumer.close()
+            self._commit(group, new)
         return starts
 
     def owner(self, group: str) -> str | None:
@@ -275,7 +296,13 @@ class Administration:
         return None
 
     def forget_empty(self, group: str) -> None:
-        """Remove a group with its positions, unless it has members."""
+        """Remove a temporary group, unless it has members. Where one of its name is durable, that stays."""
+        with faults(group=group):
+            found = self._positions(group)
+            if _durable(found):
+                passing = [_forgotten(each) for each in found if each.metadata == TEMPORARY]
+                self._commit(group, lambda _: passing)
+                return
         answer = self._admin.delete_consumer_groups([group], request_timeout=TIMEOUT)[group]
         try:
             answer.result()
@@ -284,18 +311,49 @@ class Administration:
                 with faults(group=group):
                     raise
 
+    def _commit(self, group: str, wanted: Callable[[Any], list[Any]]) -> None:
+        """For a group without members: the server refuses it to whoever is not one of them."""
+        consumer = Consumer(onlooker_settings(self._settings, group))
+        try:
+            positions = wanted(consumer)
+            if positions:
+                consumer.commit(offsets=positions, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _HAS_MEMBERS:
+                raise
+        finally:
+            consumer.close()
+
 
 def onlooker_settings(settings: Mapping[str, Any], group: str) -> dict[str, Any]:
     """For a consumer that only asks where a group is. Offsets of open transactions are waited for."""
     return {**settings, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
 
 
+def position(place: tuple[str, int | None], offset: int, durable: bool) -> Any:
+    """What a group commits."""
+    return TopicPartition(*place, offset) if durable else TopicPartition(*place, offset, TEMPORARY)
+
+
 def stored_offsets(found: Iterable[Any]) -> dict[Place, int]:
     """Where a group is. An offset that cannot be told is not the same as none."""
-    for one in found:
+    return {(one.topic, one.partition): one.offset for one in stored_positions(found)}
+
+
+def stored_positions(found: Iterable[Any]) -> list[Any]:
+    answers = list(found)
+    for one in answers:
         if one.error is not None:
             raise KafkaException(one.error)
-    return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+    return [one for one in answers if one.offset >= 0 and one.metadata != _FORGOTTEN]
+
+
+def _forgotten(position: Any) -> Any:
+    return TopicPartition(position.topic, position.partition, position.offset, _FORGOTTEN)
+
+
+def _durable(positions: Sequence[Any]) -> bool | None:
+    return any(each.metadata != TEMPORARY for each in positions) if positions else None
 
 
 def patiently(call: Callable[[], R]) -> R:

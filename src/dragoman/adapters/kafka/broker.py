@@ -13,7 +13,7 @@ from dragoman.adapters.kafka.log import KafkaLogReader
 from dragoman.adapters.kafka.ownership import Ownership
 from dragoman.adapters.kafka.receiving import KafkaReceiver
 from dragoman.adapters.kafka.sending import Sender
-from dragoman.adapters.kafka.subscribing import consumer_settings, starts
+from dragoman.adapters.kafka.subscribing import consumer_settings, settle, starts
 from dragoman.adapters.kafka.transacting import Transactions
 from dragoman.core.broker import (
     Acknowledgement,
@@ -100,11 +100,8 @@ class KafkaBroker:
         check_subscription(subscription, self.capabilities, "kafka")
         owned = subscription.sharing in _OWNED
         settings = consumer_settings(self._settings.for_consuming(), subscription, owned)
-        farewell = None
-        if not subscription.durable:
-            farewell = await self._admin(_forgetting, subscription.group)
-            # What an earlier one left whose members died.
-            await asyncio.to_thread(farewell)
+        await self._admin(settle, subscription)
+        farewell = None if subscription.durable else await self._admin(_forgetting, subscription.group)
         begin = await self._admin(starts, subscription)
         ownership = await self._admin(_ownership, subscription.channels) if owned else None
         receiver = KafkaReceiver(settings, subscription, begin, self._settings.handover, ownership, farewell)

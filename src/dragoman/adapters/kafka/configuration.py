@@ -96,6 +96,8 @@ CONSUMER: Readers = {
     "queued.min.messages": positive_int,
     "queued.max.messages.kbytes": positive_int,
 }
+SERVER_SIDE = ("session.timeout.ms", "heartbeat.interval.ms")
+"""With ``group.protocol=consumer`` (KIP-848) the server has these, not the members."""
 OURS: Readers = {"handover": positive}
 
 
@@ -120,10 +122,12 @@ def read_settings(url: str) -> Settings:
     options = read_options(url, {**COMMON, **PRODUCER, **CONSUMER, **OURS})
     servers, credentials = _address(url)
     common = {name: options[name] for name in COMMON if name in options}
+    consumer = {name: options[name] for name in CONSUMER if name in options}
+    refuse_unheeded(consumer, url=redacted(url))
     return Settings(
         _secured({"bootstrap.servers": servers, "log_level": 0, **credentials, **common}, url),
         {name: options[name] for name in PRODUCER if name in options},
-        {name: options[name] for name in CONSUMER if name in options},
+        consumer,
         options.get("handover", 3.0),
     )
 
@@ -147,6 +151,28 @@ def subscription_settings(options: Mapping[str, Any]) -> dict[str, Any]:
                 next="Correct it in the subscription's options.",
             ) from error
     return chosen
+
+
+def refuse_unheeded(consumer: Mapping[str, Any], **where: object) -> None:
+    """Raise ``ConfigurationError`` for what the protocol of the group would pass over in silence."""
+    if consumer.get("group.protocol") == "consumer":
+        for name in SERVER_SIDE:
+            if name in consumer:
+                raise ConfigurationError(
+                    f"{name} has no effect with group.protocol=consumer: the server decides it.",
+                    code="configuration.option",
+                    next=f"Leave it out, and set group.consumer.{name} on the server, or consumer.{name} of "
+                    "the group; or use group.protocol=classic.",
+                    **where,
+                )
+    elif "group.remote.assignor" in consumer:
+        raise ConfigurationError(
+            "group.remote.assignor has no effect without group.protocol=consumer: the members divide "
+            "the partitions.",
+            code="configuration.option",
+            next="Leave it out, or set group.protocol=consumer beside it.",
+            **where,
+        )
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:

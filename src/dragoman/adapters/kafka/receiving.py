@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka import Message as Raw
 
-from dragoman.adapters.kafka.administration import TIMEOUT, stored_offsets
+from dragoman.adapters.kafka.administration import TIMEOUT, position, stored_offsets
 from dragoman.adapters.kafka.errands import Errands, NotYet
 from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.adapters.kafka.holding import Holding
@@ -82,6 +82,7 @@ class KafkaReceiver:
         """``farewell`` is called in a thread once the group is left."""
         self.closed = False
         self.group = subscription.group
+        self._durable = subscription.durable
         self._loop = asyncio.get_running_loop()
         self._arrived: asyncio.Future[None] | None = None
         self._changed = threading.Condition(threading.RLock())
@@ -194,7 +195,7 @@ class KafkaReceiver:
             ends[place] = max(ends.get(place, 0), (message.offset or 0) + 1)
         holdings = self._holdings
         return [
-            TopicPartition(*place, end)
+            position(place, end, self._durable)
             for place, end in ends.items()
             if place not in holdings or holdings[place].done < end
         ]
@@ -368,7 +369,7 @@ class KafkaReceiver:
                 self._holdings[place] = Holding.starting(offset)
         self.consumer.incremental_assign([TopicPartition(*place, positions[place]) for place in places])
         if new:
-            self.consumer.commit(offsets=[TopicPartition(*place, positions[place]) for place in new])
+            self.consumer.commit(offsets=[position(place, positions[place], self._durable) for place in new])
 
     def _stored(self, places: Sequence[Place]) -> dict[Place, int]:
         asked = [TopicPartition(*place) for place in places]

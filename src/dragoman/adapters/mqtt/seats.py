@@ -161,6 +161,9 @@ class Seats:
             for seat in (self.known[number] for number in numbers):
                 check_company(self._subscription, [(seat.sharing, (self.table.channel,))])
                 check_durability(self._subscription, seat.durable)
+        if any(seat.durable for seat in self.known.values() if seat.member is None):
+            # Nobody is there, but what was sent meanwhile waits for whoever comes back.
+            check_durability(self._subscription, True)
 
     async def claim(self, number: int) -> bool:
         """Say that we sit there; whether that is so. Of two that claim at once the later one has it."""

@@ -26,10 +26,11 @@ from dragoman.core.broker import (
     check_subscription,
 )
 from dragoman.core.channel import Channel
-from dragoman.core.leasing import Chores, LeasedReceiver, Members, committed_in
+from dragoman.core.leasing import ROSTER, Chores, LeasedReceiver, Members, Roster, Stored, committed_in
 from dragoman.core.loading import redacted
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
+from dragoman.core.partitioning import check_durability
 
 
 class NatsBroker:
@@ -106,7 +107,25 @@ class NatsBroker:
             return NatsRecords(self._link, self._publisher, channel, subscription.group, subscription.durable)
 
         source = NatsSource(self._link, self._channels, subscription.channels, self._delayed.bring_in)
-        return await self._members.join(subscription, source, records)
+        await self._refuse_other_kind(subscription)
+        receiver = await self._members.join(subscription, source, records)
+        if not subscription.durable:
+            # Of two that came at once the durable one stays: what it is to keep counts for more.
+            try:
+                await self._refuse_other_kind(subscription)
+            except BaseException:
+                await receiver.close()
+                raise
+        return receiver
+
+    async def _refuse_other_kind(self, subscription: Subscription) -> None:
+        """Records of groups that last and of those that pass are in two streams, where no one sees both."""
+        lasting = not subscription.durable
+        for channel in subscription.channels:
+            records = NatsRecords(self._link, self._publisher, channel, subscription.group, lasting)
+            [stored] = await records.load([ROSTER])
+            if stored is not None and (lasting or await _has_members(records, stored)):
+                check_durability(subscription, lasting)
 
     async def create(self, channel: Channel) -> bool:
         return await self._channels.create(channel)
@@ -159,3 +178,9 @@ class NatsBroker:
 
     def log(self) -> NatsLogReader:
         return NatsLogReader(self._options)
+
+
+async def _has_members(records: NatsRecords, stored: Stored) -> bool:
+    """Members that are still connected: what others left behind passes by itself."""
+    seats = {member.seat for member in Roster.decode(stored.data).members.values()}
+    return bool(seats - await records.gone(seats))

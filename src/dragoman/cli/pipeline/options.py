@@ -18,6 +18,10 @@ BrokerUrl = Annotated[str, typer.Option("--broker", metavar="URL", help="The bro
 RegistryUrl = Annotated[
     str, typer.Option("--registry", metavar="URL", help="The registry; embedded by default.")
 ]
+Token = Annotated[
+    str,
+    typer.Option("--token", envvar="DRAGOMAN_REGISTRY_TOKEN", help="A key or JWT for a registry that asks."),
+]
 Master = Annotated[str, typer.Option(help="Spark's master, such as local[4] or spark://host:7077.")]
 Target = Annotated[Path, typer.Option("--to", help="The folder of the tables.")]
 TableFormat = Annotated[str, typer.Option(help="delta, iceberg or parquet.")]

@@ -13,6 +13,7 @@ from dragoman.cli.pipeline.options import (
     RegistryUrl,
     TableName,
     Target,
+    Token,
     kept,
     source_options,
 )
@@ -99,6 +100,7 @@ def retry(
     schema_id: SchemaId = None,
     broker: BrokerUrl = "",
     registry: RegistryUrl = "",
+    token: Token = "",
     as_json: bool = Json,
 ) -> None:
     """Decode them again, and move what passes into the table.
@@ -112,7 +114,8 @@ def retry(
     moved = left = 0
     with found.held():
         for flow, state in zip(found.flows, found.states, strict=True):
-            options = source_options(flow.channel, broker, registry, flow.options)
+            credentials = (("registryToken", token),) if token else ()
+            options = source_options(flow.channel, broker, registry, (*flow.options, *credentials))
             work = Retry(flow, found.table, found.quarantine, state, options)
             done = work.run(replace(which, pipeline=state.home.name))
             moved, left = moved + done.moved, left + done.left

@@ -7,12 +7,14 @@ former owner can neither acknowledge nor deliver any more: no clock has to be tr
 
 from dragoman.core.leasing.chores import Chores
 from dragoman.core.leasing.joining import Members
-from dragoman.core.leasing.membership import Membership
+from dragoman.core.leasing.membership import ROSTER, Membership
 from dragoman.core.leasing.receiver import LeasedReceiver
 from dragoman.core.leasing.record import ShareRecord, committed_in
 from dragoman.core.leasing.records import Change, Place, Records, Source, Stored
+from dragoman.core.leasing.roster import Roster
 
 __all__ = [
+    "ROSTER",
     "Change",
     "Chores",
     "LeasedReceiver",
@@ -20,6 +22,7 @@ __all__ = [
     "Membership",
     "Place",
     "Records",
+    "Roster",
     "ShareRecord",
     "Source",
     "Stored",

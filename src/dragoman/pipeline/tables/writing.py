@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,6 +29,12 @@ _PARTITIONS = (
 )
 """Types whose values are the same again once they were the name of a folder."""
 Values = tuple[tuple[str, str | None], ...]
+OPEN_AT_ONCE = 64
+"""Files that a worker has open: with more values of the partition than that, they take turns."""
+HELD_BYTES = 64 << 20
+"""Rows for a partitioned table are held until they are so many, and then written value by value."""
+MOST_FILES = 10_000
+"""Files that a worker writes for one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,7 @@ def place_in(
         STAGING if merging else table.data_folder,
         schema.serialize().to_pybytes(),
         layout.renamed,
-        partition_by,
+        () if merging else partition_by,
         table.keeps_partition_columns or merging,
     )
 
@@ -94,15 +103,43 @@ def refuse_moved(table: Table, layout: Layout, columns: Sequence[str]) -> None:
         )
 
 
+class _File:
+    """A file that is being written."""
+
+    def __init__(self, place: Place, schema: Any, values: Values) -> None:
+        self._folder = place.folder
+        self._values = values
+        self._path = Path(place.folder, place.subfolder, f"{uuid.uuid4().hex}.parquet")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._writer = pq.ParquetWriter(self._path, schema, compression="zstd")
+
+    def write(self, rows: Any) -> None:
+        self._writer.write_batch(rows)
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def finish(self) -> DataFile:
+        self._writer.close()
+        rows, size = pq.read_metadata(self._path).num_rows, self._path.stat().st_size
+        return DataFile(str(self._path.relative_to(self._folder)), rows, size, self._values)
+
+
 class FileWriter:
-    """Writes rows into new files below a table's folder, one open file for each value of the partition."""
+    """Writes rows into new files below a table's folder, each with one value of the partition.
+
+    Rows are sorted by that value before they are written, so that few files are open however many values
+    there are. Raises ``ConfigurationError`` for a partition that would scatter a batch over too many files.
+    """
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._schema = pa.ipc.read_schema(pa.py_buffer(place.schema))
         left_out = () if place.keep_partition else place.partition_by
         self._file_schema = pa.schema([field for field in self._schema if field.name not in left_out])
-        self._open: dict[Values, tuple[Any, Path]] = {}
+        self._held: list[Any] = []
+        self._open: OrderedDict[Values, _File] = OrderedDict()
+        self._done: list[DataFile] = []
         self.rows = 0
 
     def __enter__(self) -> FileWriter:
@@ -111,8 +148,8 @@ class FileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for writer, _ in self._open.values():
-            writer.close()
+        for file in self._open.values():
+            file.close()
 
     def write(self, batch: Any) -> None:
         if not batch.num_rows:
@@ -122,37 +159,67 @@ class FileWriter:
         if renamed:
             batch = batch.rename_columns([renamed.get(name, name) for name in batch.schema.names])
         fitted = fit(batch, self._schema)
-        for values, rows in self._split(fitted):
-            self._writer(values).write_batch(rows.select(self._file_schema.names))
+        if not self._place.partition_by:
+            self._file(()).write(fitted)
+            return
+        self._held.append(fitted)
+        if sum(each.nbytes for each in self._held) >= HELD_BYTES:
+            self._write_held()
 
     def finish(self) -> tuple[DataFile, ...]:
         """Close the files and say what was written."""
-        written: list[DataFile] = []
-        for values, (writer, path) in self._open.items():
-            writer.close()
-            rows, size = pq.read_metadata(path).num_rows, path.stat().st_size
-            written.append(DataFile(str(path.relative_to(self._place.folder)), rows, size, values))
-        return tuple(written)
+        self._write_held()
+        while self._open:
+            self._finish_oldest()
+        return tuple(self._done)
 
-    def _split(self, batch: Any) -> Iterator[tuple[Values, Any]]:
-        if not self._place.partition_by:
-            yield (), batch
+    def _write_held(self) -> None:
+        if not self._held:
             return
-        columns = batch.select(list(self._place.partition_by))
-        combinations = pa.Table.from_batches([columns]).group_by(list(self._place.partition_by)).aggregate([])
-        for row in combinations.to_pylist():
-            mask: Any = None
-            for name in self._place.partition_by:
-                column = batch.column(name)
-                same = column.is_null() if row[name] is None else pc.equal(column, row[name])
-                mask = same if mask is None else pc.and_(mask, same)
-            values = tuple((name, None if row[name] is None else str(row[name])) for name in row)
-            yield values, batch.filter(mask.fill_null(False))
+        together = pa.Table.from_batches(self._held, self._schema).combine_chunks().to_batches()
+        self._held.clear()
+        for batch in together:
+            for values, rows in by_value(batch, self._place.partition_by):
+                self._file(values).write(rows.select(self._file_schema.names))
 
-    def _writer(self, values: Values) -> Any:
-        if values not in self._open:
-            path = Path(self._place.folder, self._place.subfolder, f"{uuid.uuid4().hex}.parquet")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(path, self._file_schema, compression="zstd")
-            self._open[values] = (writer, path)
-        return self._open[values][0]
+    def _file(self, values: Values) -> _File:
+        if values in self._open:
+            self._open.move_to_end(values)
+            return self._open[values]
+        if len(self._open) >= OPEN_AT_ONCE:
+            self._finish_oldest()
+        if len(self._done) + len(self._open) >= MOST_FILES:
+            raise _too_many(self._place.partition_by)
+        self._open[values] = _File(self._place, self._file_schema, values)
+        return self._open[values]
+
+    def _finish_oldest(self) -> None:
+        _, file = self._open.popitem(last=False)
+        self._done.append(file.finish())
+
+
+def by_value(batch: Any, columns: Sequence[str]) -> Iterator[tuple[Values, Any]]:
+    """The rows of each combination of values, in the order they had."""
+    codes = [
+        pc.dictionary_encode(batch.column(name), null_encoding="encode").indices.to_numpy()
+        for name in columns
+    ]
+    order = np.lexsort(codes)
+    ordered = batch.take(pa.array(order))
+    changes: Any = np.zeros(len(order), dtype=bool)
+    for code in codes:
+        changes[1:] |= np.diff(code[order]) != 0
+    starts = [0, *np.flatnonzero(changes).tolist(), len(order)]
+    for start, end in pairwise(starts):
+        first = [(name, ordered.column(name)[start].as_py()) for name in columns]
+        values = tuple((name, None if value is None else str(value)) for name, value in first)
+        yield values, ordered.slice(start, end - start)
+
+
+def _too_many(partition_by: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(
+        f"{', '.join(partition_by)} would scatter one batch over more than {MOST_FILES} files.",
+        code="pipeline.partitions",
+        next="Partition a new table by a column with few values, such as a day; or go on in batches of "
+        f"{MOST_FILES} messages at most, with max_rows_per_trigger.",
+    )

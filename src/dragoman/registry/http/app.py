@@ -1,4 +1,4 @@
-"""The whole application: credentials, hot reads, observation, routes."""
+"""The whole application: failures, credentials, hot reads, observation, routes."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from dragoman.registry.http import (
 from dragoman.registry.http.aliases import Aliases
 from dragoman.registry.http.answers import error_answer, json_answer, subject_error
 from dragoman.registry.http.authenticate import Authenticator
+from dragoman.registry.http.failsafe import Failsafe, failure
 from dragoman.registry.http.follow import Follower
 from dragoman.registry.http.gate import Gate
 from dragoman.registry.http.hot import HotAnswers, HotPath
@@ -78,7 +79,7 @@ def build(
         lifespan=_lifespan(state, answers),
     )
     inner.state.registry = state
-    return Gate(HotPath(Observed(inner, metrics), answers, metrics), authenticator)
+    return Failsafe(Gate(HotPath(Observed(inner, metrics), answers, metrics), authenticator))
 
 
 def _lifespan(state: State, answers: HotAnswers) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
@@ -174,8 +175,8 @@ def _gone(request: Request, error: Exception) -> Response:
 
 
 def _fail(request: Request, error: Exception) -> Response:
-    log.error("request failed", exc_info=error)
-    return json_answer({"error_code": 50001, "message": "Error in the backend data store"}, 500)
+    """Starlette raises it again after this answer, to whom it is told."""
+    return failure()
 
 
 def _speaks_contracts(request: Request) -> bool:

@@ -156,18 +156,28 @@ async def _subject_value(request: Request, name: ContractName) -> Json:
 
 
 async def put_subject(request: Request) -> Response:
-    """Describe a subject, and register its schema if one is there."""
+    """Describe a subject, and register its schema if one is there; if that is refused, nothing changes."""
     name = await subject_of(request, Role.WRITE)
     body = await read_json(request, SubjectBody)
-    if body.compatibility or body.attributes():
-        principal_of(request).require(Role.ADMIN, name)
-        strategy = compatibility_named(body.compatibility) if body.compatibility else None
-        change = Settings(compatibility=strategy, attributes=body.attributes() or None)
-        await service_of(request).configure(name, change)
-    draft = body.draft()
-    if draft is not None:
-        await service_of(request).submit(Registration(name, draft, author=principal_of(request).name))
+    change, draft = _change(request, name, body), body.draft()
+    service = service_of(request)
+    asked = None if draft is None else Registration(name, draft, author=principal_of(request).name)
+    if change is not None and asked is not None:
+        await service.configure_and_submit(change, asked)
+    elif change is not None:
+        await service.configure(name, change)
+    elif asked is not None:
+        await service.submit(asked)
     return answer(await _subject_value(request, name))
+
+
+def _change(request: Request, name: ContractName, body: SubjectBody) -> Settings | None:
+    """What the body says about the subject itself, which only administrators may."""
+    if not body.compatibility and not body.attributes():
+        return None
+    principal_of(request).require(Role.ADMIN, name)
+    strategy = compatibility_named(body.compatibility) if body.compatibility else None
+    return Settings(compatibility=strategy, attributes=body.attributes() or None)
 
 
 async def delete_subject(request: Request) -> Response:

@@ -179,6 +179,39 @@ class SharingTests:
             await broker.publish(numbered(channel, 20, start=20, keys=10))
             await rig.collect(second, payloads(20, start=20))
 
+    async def test_a_durable_group_cannot_be_joined_as_a_temporary_one(self, harness: Harness) -> None:
+        harness.need("temporary_groups")
+        async with harness.rig() as rig:
+            broker, other = await rig.broker(), await rig.broker()
+            channel = await rig.channel(broker)
+            first = await rig.receiver(broker, channel)
+            await broker.publish(numbered(channel, 5))
+            await rig.collect(first, payloads(5))
+            with pytest.raises(ConfigurationError, match="durable already"):
+                await rig.receiver(other, channel, durable=False)
+            await first.close()
+            with pytest.raises(ConfigurationError, match="durable already"):
+                await rig.receiver(other, channel, durable=False)
+            await broker.publish(numbered(channel, 5, start=5))
+            found = await rig.collect(await rig.receiver(other, channel), payloads(5, start=5))
+            assert {message.payload for message in found} == set(payloads(5, start=5)), "its place is kept"
+
+    async def test_a_temporary_group_cannot_be_joined_as_a_durable_one(self, harness: Harness) -> None:
+        harness.need("temporary_groups")
+        async with harness.rig() as rig:
+            broker, other = await rig.broker(), await rig.broker()
+            channel = await rig.channel(broker)
+            first = await rig.receiver(broker, channel, durable=False)
+            await first.receive(1, 0.1)
+            await broker.publish(numbered(channel, 5))
+            await rig.collect(first, payloads(5))
+            with pytest.raises(ConfigurationError, match="temporary already"):
+                await rig.receiver(other, channel)
+            await first.close()
+            durable = await rig.receiver(other, channel)
+            await broker.publish(numbered(channel, 5, start=5))
+            await rig.collect(durable, payloads(5, start=5))
+
     async def test_a_temporary_group_whose_process_died_is_forgotten(self, harness: Harness) -> None:
         harness.need("temporary_groups", "new_groups_see_history")
         if not harness.other_processes:
