@@ -59,6 +59,15 @@ def test_the_same_record_as_dataclass_model_and_struct(format: Format, cls: Any)
     assert both.decode(BYTES[format.schema_type]) == made
 
 
+def test_a_codec_can_put_a_header_in_front_and_pass_over_it(format: Format) -> None:
+    framed = codec(format, Plain).framed(b"head ", Plain)
+    frame = framed.encode(Plain("a", 3))
+    assert frame == b"head " + BYTES[format.schema_type]
+    assert framed.decode(frame) == Plain("a", 3)
+    with pytest.raises(EncodeError, match="takes Plain, not Struct"):
+        framed.encode(Struct("a", 3))
+
+
 def test_the_schema_of_a_class_is_written_once(format: Format) -> None:
     assert format.schema_of(Plain) is format.schema_of(Plain)
 
