@@ -224,3 +224,10 @@ def test_what_is_nearly_of_the_type_is_refused_rather_than_cut(
 ) -> None:
     with pytest.raises(EncodeError):
         codec(format, Diary).encode(Diary(*given))
+
+
+def test_a_plain_value_with_a_key_that_is_no_field_is_refused(format: Format) -> None:
+    plain = format.codec(format.parse(format.schema_of(Plain)))
+    with pytest.raises(MessageError, match="sice") as caught:
+        plain.encode({"name": "a", "sice": 3})
+    assert "'a'" not in str(caught.value), "values have no place in logs"

@@ -7,7 +7,6 @@ one that was cut short is finished by the next try, and no message is in both pl
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,10 +16,11 @@ import pyarrow.parquet as pq
 
 from dragoman.pipeline.arrow import Decoder
 from dragoman.pipeline.arrow.rejection import Reason
+from dragoman.pipeline.deleted import KEY, newest, note
 from dragoman.pipeline.layout import META_TYPE
 from dragoman.pipeline.options import SourceOptions
 from dragoman.pipeline.quarantine import SCHEMA
-from dragoman.pipeline.running import Flow, merge_columns
+from dragoman.pipeline.running import Flow, Pipeline, merge_columns
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.state import Pending, State
 from dragoman.pipeline.tables import Table
@@ -50,8 +50,11 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Retried:
+    """``outdated`` are those that passed and are gone, since something later was known of their key."""
+
     moved: int
     left: int
+    outdated: int = 0
 
 
 def entries(quarantine: Table, which: Which) -> Any:
@@ -87,11 +90,11 @@ class Retry:
             return Retried(0, 0)
         schemas(self.options.registry).forget_unknown()
         passed = self._decode(rows.combine_chunks().to_batches()[0])
-        moved = passed.num_rows
-        if moved:
-            self._begin(passed)
+        moved = 0
+        if passed.num_rows:
+            moved = self._begin(passed)
             self._finish()
-        return Retried(moved, rows.num_rows - moved)
+        return Retried(moved, rows.num_rows - passed.num_rows, passed.num_rows - moved)
 
     def _decode(self, rows: Any) -> Any:
         """The rows that pass, of all channels: each is read as its own channel's contract."""
@@ -130,17 +133,19 @@ class Retry:
         )
         return batch.filter(decoded.errors().is_null())
 
-    def _begin(self, passed: Any) -> None:
-        """Write the rows into files, then down what is to be done with them."""
+    def _begin(self, passed: Any) -> int:
+        """Write the rows into files, then down what is to be done with them; how many rows they are."""
         meta = passed.column("_meta")
         merge_by = merge_columns(self.flow, passed.schema.names)
-        if "_key" in merge_by:
-            passed = passed.append_column("_key", meta.field("key"))
+        if KEY in merge_by:
+            passed = passed.append_column(KEY, meta.field("key"))
         layout = self.table.prepare(passed.schema, self.flow.partition_by)
         refuse_moved(self.table, layout, merge_by)
         if merge_by:
-            passed = self._newest(passed, merge_by)
-            passed = passed.append_column("_deleted", pa.array([False] * passed.num_rows))
+            passed = passed.append_column("_deleted", meta.field("schema_id").is_null())
+            passed = newest(passed, self.table, merge_by, self._states())
+        if KEY in merge_by:
+            note(self.state, self.quarantine, passed)
         place = place_in(self.table, layout, self.flow.partition_by, merging=bool(merge_by))
         with FileWriter(place) as writer:
             writer.write(passed)
@@ -148,6 +153,13 @@ class Retry:
         keys = pa.table([meta.field(key).cast(SCHEMA.field(key).type) for key in KEYS], names=list(KEYS))
         pq.write_table(keys, self.state.folder / "retry.parquet")
         self.state.set_pending(Pending(f"retry-{uuid.uuid4().hex}", files, merge_by))
+        return int(passed.num_rows)
+
+    def _states(self) -> list[State]:
+        """Of all pipelines that write to the table: any of them may have removed a key."""
+        below = Pipeline.flows_below(str(self.state.home.parent.parent))
+        others = [state for state, flow, _ in below if flow.table_name == self.flow.table_name]
+        return [self.state, *(state for state in others if state.home != self.state.home)]
 
     def _finish(self) -> None:
         """Do what is written down: into the table, out of the quarantine. Both may be done again."""
@@ -161,19 +173,3 @@ class Retry:
                 self.table.append(pending.files, pending.application, 0)
         self.quarantine.remove(pq.read_table(self.state.folder / "retry.parquet"), KEYS)
         self.state.set_pending(None)
-
-    def _newest(self, passed: Any, keys: Sequence[str]) -> Any:
-        """In a table merged by key, a late message does not replace one that came after it."""
-        there = {
-            tuple(row[key] for key in keys): _place(row["_meta"])
-            for row in self.table.read([*keys, "_meta"]).to_pylist()
-        }
-        keep = [
-            there.get(tuple(row[key] for key in keys), (-1, -1)) <= _place(row["_meta"])
-            for row in passed.to_pylist()
-        ]
-        return passed.filter(pa.array(keep, pa.bool_()))
-
-
-def _place(meta: dict[str, Any]) -> tuple[int, int]:
-    return meta["partition"], meta["offset"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
+from dragoman.pipeline.deleted import KEY
 from dragoman.pipeline.events import Progress, Totals, progress_of
 from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
@@ -201,7 +202,7 @@ class Pipeline:
         options = {name: value for name, value in own.items() if value} | dict(flow.options)
         frame = self.spark.readStream.format("dragoman").options(**options).load()
         if MESSAGE_KEY in flow.merge_by and MESSAGE_KEY not in frame.columns:
-            frame = frame.withColumn("_key", frame["_meta"]["key"])
+            frame = frame.withColumn(KEY, frame["_meta"]["key"])
         return frame
 
     def _plan(self, flow: Flow, frame: Any) -> SinkPlan:
@@ -226,6 +227,7 @@ class Pipeline:
             flow.table_name,
             quarantine.name,
             str(self.state(flow).folder),
+            str(self.state(flow).home),
             place_in(table, layout, flow.partition_by, merging=bool(merge_by)),
             place_in(quarantine, kept),
             merge_by,
@@ -271,7 +273,7 @@ class Pipeline:
 
 def merge_columns(flow: Flow, columns: Sequence[str]) -> tuple[str, ...]:
     """The table's columns that tell rows apart; a contract's own field ``key`` goes before the message's."""
-    return tuple("_key" if key == MESSAGE_KEY and key not in columns else key for key in flow.merge_by)
+    return tuple(KEY if key == MESSAGE_KEY and key not in columns else key for key in flow.merge_by)
 
 
 def _shown(setting: str | Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from dragoman.core.errors import DragomanError
+from dragoman.pipeline.deleted import KEY, note_files
 from dragoman.pipeline.quarantine import quarantine_rows
 from dragoman.pipeline.state import Decision, State
 from dragoman.pipeline.tables import DataFile, open_table
@@ -34,6 +35,7 @@ class SinkPlan:
     table: str
     quarantine: str
     state: str
+    home: str
     valid: Place
     rejected: Place
     merge_by: tuple[str, ...] = ()
@@ -92,9 +94,9 @@ class TableWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[Any], batchId: int) -> None:
         """On the driver: quarantine first, then the table, each once for this batch."""
-        state = State(Path(self.plan.state))
+        state = State(Path(self.plan.state), Path(self.plan.home))
         decision = state.decide(_counted(batchId, [message for message in messages if message is not None]))
-        self._commit(decision)
+        self._commit(decision, state)
         state.record(
             {
                 "time": time.time(),
@@ -116,7 +118,7 @@ class TableWriter(DataSourceStreamArrowWriter):
             table.compact()
             table.forget_history(HISTORY_SECONDS)
 
-    def _commit(self, decision: Decision) -> None:
+    def _commit(self, decision: Decision, state: State) -> None:
         plan = self.plan
         quarantine = open_table(plan.table_format, plan.root, plan.quarantine)
         if quarantine.last_batch(plan.application) < decision.batch:
@@ -124,6 +126,8 @@ class TableWriter(DataSourceStreamArrowWriter):
         table = open_table(plan.table_format, plan.root, plan.table)
         if table.last_batch(plan.application) < decision.batch:
             if plan.merge_by and decision.valid:
+                if KEY in plan.merge_by:
+                    note_files(state, quarantine, table.folder, decision.valid)
                 table.upsert(decision.valid, plan.merge_by, plan.application, decision.batch)
             else:
                 table.append(decision.valid, plan.application, decision.batch)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -52,7 +53,8 @@ class Pending:
 class State:
     """What one application keeps: decisions, events and checkpoint in ``folder``.
 
-    ``home`` is beside the tables, wherever the rest is: there the lock and the settings are found by all.
+    ``home`` is beside the tables, wherever the rest is: there the lock, the settings and the keys that were
+    removed are found by all.
     """
 
     def __init__(self, folder: Path, home: Path | None = None) -> None:
@@ -62,6 +64,7 @@ class State:
         self.events = folder / "events.jsonl"
         self._decisions = folder / "batches"
         self._pending = folder / "retry.json"
+        self._deleted = self.home / "deleted.json"
 
     def decide(self, decision: Decision) -> Decision:
         """Write the decision down, unless there is one already: that one is given."""
@@ -104,6 +107,21 @@ class State:
             return None
         stored = json.loads(self._pending.read_text())
         return Pending(stored["application"], _files(stored["files"]), tuple(stored["merge_by"]))
+
+    def deleted(self) -> dict[bytes, tuple[int, int]]:
+        """Keys that were removed while a message of theirs waited in quarantine, and where that was said."""
+        if not self._deleted.exists():
+            return {}
+        stored = json.loads(self._deleted.read_text())
+        return {b64decode(key): (partition, offset) for key, (partition, offset) in stored.items()}
+
+    def set_deleted(self, keys: dict[bytes, tuple[int, int]]) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+        partial = self._deleted.with_suffix(".new")
+        partial.write_text(json.dumps({b64encode(key).decode(): spot for key, spot in keys.items()}))
+        with partial.open() as written:
+            os.fsync(written.fileno())
+        partial.replace(self._deleted)
 
     def promised(self) -> Iterator[str]:
         """Data files that are in no table yet, but will be."""

@@ -632,3 +632,26 @@ def test_errors_keep_the_values_to_themselves() -> None:
         with pytest.raises(ConstraintViolated) as caught:
             codec(Adult).decode(plain.encode(value))
         assert "hush" not in str(caught.value) and "17" not in str(caught.value)
+
+
+def test_a_key_that_is_no_field_is_told_with_its_place_and_the_fields_there_are() -> None:
+    inner = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}
+    fields = [{"name": "lines", "type": {"type": "array", "items": inner}}]
+    plain = avro.codec(avro.parse(json.dumps({"type": "record", "name": "Order", "fields": fields})))
+    with pytest.raises(EncodeError, match=r"lines\[\] has no field 'size'") as caught:
+        plain.encode({"lines": [{"sku": "a"}, {"sku": "b", "size": 1}]})
+    assert caught.value.where["field"] == "lines[].size"
+    assert caught.value.next == "Its fields are: sku."
+
+
+def test_of_a_union_a_plain_value_takes_the_branch_that_loses_nothing() -> None:
+    record = {
+        "type": "record",
+        "name": "Known",
+        "fields": [{"name": "id", "type": ["null", "long"], "default": None}],
+    }
+    plain = avro.codec(avro.parse(json.dumps([record, {"type": "map", "values": "long"}])))
+    assert plain.decode(plain.encode({"id": 1})) == {"id": 1}
+    assert plain.encode({"id": 1})[:1] == b"\x00"
+    assert plain.encode({"other": 1})[:1] == b"\x02"
+    assert plain.decode(plain.encode({"other": 1})) == {"other": 1}

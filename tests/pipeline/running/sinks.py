@@ -44,14 +44,17 @@ class Sink:
             self.flow.table_name,
             self.quarantine.name,
             str(self.state.folder),
+            str(self.state.home),
             place_in(self.table, layout, self.flow.partition_by, merging=bool(self.flow.merge_by)),
             place_in(self.quarantine, self.quarantine.prepare(SCHEMA, ())),
             merge_columns(self.flow, [field.name for field in columns]),
         )
 
-    def write(self) -> Written:
-        """What a worker does with all messages that are there now."""
+    def write(self, since: int = 0) -> Written:
+        """What a worker does with all messages that are there now, in the first partition after so many."""
         start = self._reader.initialOffset()
+        if since:
+            start[self.flow.channel]["0"] = since
         end = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
         parts = self._reader.partitions(start, end)
         return self.writer.write(self._with_key(batch) for part in parts for batch in self._reader.read(part))
@@ -59,8 +62,8 @@ class Sink:
     def _with_key(self, batch: Any) -> Any:
         return batch.append_column("_key", batch.column("_meta").field("key")) if self._keyed else batch
 
-    def run(self, number: int = 0) -> None:
-        self.writer.commit([self.write()], number)
+    def run(self, number: int = 0, since: int = 0) -> None:
+        self.writer.commit([self.write(since)], number)
 
     def ids(self) -> list[int]:
         return sorted(self.table.read(["id"])["id"].to_pylist())

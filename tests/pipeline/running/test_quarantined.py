@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.pipeline.running.conftest import BAD, GOOD
 from tests.pipeline.running.sinks import Sink
 from tests.pipeline.source.channels import V1, V2, V3, Place, loans
 
+from dragoman.client.headers import EXPIRES_AT
 from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.core.message import Message
 from dragoman.pipeline.kept import kept_table
@@ -97,19 +99,85 @@ def test_messages_of_several_channels_are_read_as_their_own_contracts(place: Pla
 def test_a_late_message_does_not_replace_one_that_came_after_it(place: Place) -> None:
     place.create("keyed", 1)
     place.register("keyed-value", V2)
-
-    def keyed(schema_id: int, number: int, key: bytes) -> Message:
-        (made,) = loans(schema_id, V2, [number], note=None)
-        return made._replace(channel="keyed", key=key)
-
     place.publish([keyed(NEXT_ID, 1, b"a"), keyed(NEXT_ID, 2, b"b"), keyed(2, 3, b"a")])
     sink = Sink(place, Flow("keyed", merge_by=("key",)))
     sink.run()
     assert sink.ids() == [3]
     place.register("other-value", V2 | {"doc": "later"})
-    assert retry(sink).run(Which()) == Retried(2, 0)
+    assert retry(sink).run(Which()) == Retried(1, 0, outdated=1)
     assert sink.ids() == [2, 3]
     assert entries(sink.quarantine, Which()).num_rows == 0
+
+
+def keyed(schema_id: int, number: int, key: bytes) -> Message:
+    (made,) = loans(schema_id, V2, [number], note=None)
+    return made._replace(channel="keyed", key=key)
+
+
+def tombstone(key: bytes, **headers: bytes) -> Message:
+    return Message("keyed", None, key=key, partition=0, headers=tuple(headers.items()))
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def merged(place: Place, request: pytest.FixtureRequest) -> Callable[..., Sink]:
+    """A table merged by key after some batches of messages, some of them with a schema not known yet."""
+
+    def run(*batches: Sequence[Message]) -> Sink:
+        place.create("keyed", 1)
+        place.register("keyed-value", V2)
+        for number, messages in enumerate(batches):
+            place.publish(messages)
+            sink = Sink(place, Flow("keyed", merge_by=("key",)), request.param)
+            sink.run(number, since=sum(map(len, batches[:number])))
+        place.register("other-value", V2 | {"doc": "later"})
+        return sink
+
+    return run
+
+
+def test_a_late_message_does_not_bring_back_a_key_that_was_removed_after_it(
+    merged: Callable[..., Sink],
+) -> None:
+    early = [keyed(NEXT_ID, 1, b"a"), keyed(NEXT_ID, 2, b"b"), keyed(NEXT_ID, 3, b"c"), tombstone(b"c")]
+    sink = merged(early, [tombstone(b"a"), tombstone(b"z")], [keyed(2, 9, b"y")])
+    assert retry(sink).run(Which()) == Retried(1, 0, outdated=2)
+    assert sink.ids() == [2, 9]
+    assert entries(sink.quarantine, Which()).num_rows == 0
+
+
+def test_a_late_message_that_came_after_the_removal_of_its_key_is_kept(merged: Callable[..., Sink]) -> None:
+    sink = merged([keyed(NEXT_ID, 1, b"a"), tombstone(b"a")], [keyed(NEXT_ID, 2, b"a")])
+    assert retry(sink).run(Which()) == Retried(1, 0, outdated=1)
+    assert sink.ids() == [2]
+
+
+def test_only_removals_that_somebody_may_ask_for_are_kept(merged: Callable[..., Sink]) -> None:
+    sink = merged([keyed(NEXT_ID, 1, b"a")], [tombstone(b"a"), tombstone(b"b")])
+    assert sink.state.deleted() == {b"a": (0, 1)}
+    retry(sink).run(Which())
+    sink.place.publish([tombstone(b"c")])
+    sink.run(2, since=3)
+    assert sink.state.deleted() == {}
+
+
+def test_another_pipelines_removals_count_too(merged: Callable[..., Sink]) -> None:
+    sink = merged([keyed(NEXT_ID, 1, b"a")])
+    other = type(sink.state)(sink.state.home.with_name("other-keyed"))
+    settings = {"channel": "keyed", "table": "keyed", "merge_by": ["key"], "partition_by": [], "options": []}
+    other.remember({**settings, "format": "delta"})
+    other.set_deleted({b"a": (0, 5)})
+    assert retry(sink).run(Which()) == Retried(0, 0, outdated=1)
+    assert sink.ids() == []
+
+
+def test_a_removal_that_had_expired_still_removes_when_it_is_tried_again(merged: Callable[..., Sink]) -> None:
+    expired = [tombstone(key, **{EXPIRES_AT: b"1"}) for key in (b"a", b"b")]
+    sink = merged([keyed(NEXT_ID, 1, b"a"), keyed(2, 2, b"b")], expired)
+    assert sink.ids() == [2]
+    assert retry(sink).run(Which(code="message.expired")).moved == 2
+    assert sink.ids() == []
+    assert retry(sink).run(Which()) == Retried(0, 0, outdated=1), "the older one was not tried with it"
+    assert sink.ids() == []
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)

@@ -111,18 +111,19 @@ def retry(
 
     found = kept(to, table)
     which = _which(code, channel, partition, offset, schema_id)
-    moved = left = 0
+    moved = left = outdated = 0
     with found.held():
         for flow, state in zip(found.flows, found.states, strict=True):
             credentials = (("registryToken", token),) if token else ()
             options = source_options(flow.channel, broker, registry, (*flow.options, *credentials))
             work = Retry(flow, found.table, found.quarantine, state, options)
             done = work.run(replace(which, pipeline=state.home.name))
-            moved, left = moved + done.moved, left + done.left
+            moved, left, outdated = moved + done.moved, left + done.left, outdated + done.outdated
     if as_json:
-        emit_json({"moved": moved, "left": left})
+        emit_json({"moved": moved, "left": left, "outdated": outdated})
     else:
-        say(f"{moved} messages moved into {found.name}, {left} stay in quarantine.")
+        late = f" {outdated} were dropped: there was something later of their keys." if outdated else ""
+        say(f"{moved} messages moved into {found.name}, {left} stay in quarantine.{late}")
 
 
 @app.command()

@@ -107,20 +107,23 @@ def _scalar_test(
 
 
 def choose(union: Union, value: Any) -> int:
-    """The branch for a plain value: the first that takes it, of records the one with most of its fields."""
-    best, most = -1, -1
+    """The branch for a plain value: the first that takes it, of records the one with most of its fields.
+
+    A record that lacks some of them is only taken if nothing else is there, to be refused for what it lacks.
+    """
+    best, most, whole = -1, -1, False
     for index, branch in enumerate(union.branches):
         if not accepts(branch, value):
             continue
         if isinstance(branch, Record):
             common = sum(field.name in value for field in branch.fields)
             if common > most:
-                best, most = index, common
+                best, most, whole = index, common, common == len(value)
         elif branch.kind == "float":
             wider = [at for at, each in enumerate(union.branches) if each.kind == "double"]
             return wider[0] if wider else index
         else:
-            return index if best < 0 else best
+            return best if whole else index
     return best
 
 

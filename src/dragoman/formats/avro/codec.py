@@ -18,7 +18,7 @@ from dragoman.core.format import Codec
 from dragoman.formats.avro.compatibility import Checker
 from dragoman.formats.avro.decoder import compile_decoder
 from dragoman.formats.avro.encoder import compile_encoder
-from dragoman.formats.avro.runtime import Broken, Metered, Refused
+from dragoman.formats.avro.runtime import Broken, Metered, Refused, Stray
 from dragoman.formats.avro.schema import AvroSchema
 from dragoman.formats.avro.source import Source
 from dragoman.schema.compiling import unable
@@ -53,6 +53,13 @@ def _unencodable(source: Source, title: str, error: Exception) -> MessageError:
     where = about.path or title
     if isinstance(error, Broken | Refused):
         return _violated(error, about.path, title)
+    if isinstance(error, Stray):
+        return EncodeError(
+            f"{where} has no field {error.name!r}.",
+            next=f"Its fields are: {', '.join(error.known)}.",
+            field=f"{about.path}.{error.name}" if about.path else error.name,
+            record=title,
+        )
     if isinstance(error, RecursionError):
         what = f"{where} is nested too deeply to be written."
     elif isinstance(error, KeyError) and error.args[0] == where.rpartition(".")[2]:

@@ -127,6 +127,9 @@ class _Encoder:
         else:
             with self.source.block(f"if {value}.__class__ is not dict:"):
                 self.source.add(f"mapping({value})")
+            names = self.source.bind(frozenset(field.name for field in node.fields), "names")
+            with self.source.block(f"if not {value}.keys() <= {names}:"):
+                self.source.add(f"no_field({value}, {names})")
         pieces: list[str] = []
         for field in node.fields:
             inner = f"{path}.{field.name}" if path else field.name

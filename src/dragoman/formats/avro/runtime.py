@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,15 @@ from dragoman.schema.markers import Duration
 
 class Unfit(ValueError):
     """The value or the bytes do not fit. Codecs turn it into ``EncodeError`` or ``DecodeError``."""
+
+
+class Stray(Unfit):
+    """A plain value has a key that is no field: written without it, it would be lost."""
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        super().__init__(f"it has no field {name!r}")
+        self.name = name
+        self.known = sorted(known)
 
 
 class Broken(Exception):
@@ -191,6 +200,10 @@ def mapping(value: Any) -> Any:
     if isinstance(value, Mapping):
         return value
     raise Unfit(f"{type(value).__name__} is not a mapping")
+
+
+def no_field(value: Mapping[Any, Any], names: frozenset[str]) -> None:
+    raise Stray(min(str(name) for name in value if name not in names), names)
 
 
 def octets(value: Any) -> bytes:
