@@ -370,7 +370,7 @@ cdef class WriteFields(Writer):
 
 cdef class WriteDict(WriteFields):
     cdef int write(self, object value, Buffer* out) except -1:
-        cdef Py_ssize_t index
+        cdef Py_ssize_t index, written = 0
         cdef Part part
         cdef PyObject* found
         if not PyDict_CheckExact(value) or self.parts is None:
@@ -381,11 +381,15 @@ cdef class WriteDict(WriteFields):
             found = PyDict_GetItemWithError(value, part.place)
             if found is not NULL:
                 item = <object>found
+                written += 1
             elif part.given:
                 item = part.default
             else:
                 doubt()
             part.writer.write(item, out)
+        # A key that is no field is not to be lost.
+        if written != len(<dict>value):
+            doubt()
         out.depth += 1
         return 0
 
