@@ -141,6 +141,10 @@ class Connection(asyncio.Protocol):
 
     async def publish(self, messages: Iterable[Outgoing]) -> None:
         """Returns when the server has taken all of them; raises if it refused one, or if it is gone."""
+        await (await self.send(messages))
+
+    async def send(self, messages: Iterable[Outgoing]) -> asyncio.Future[None]:
+        """Returns when they are on their way. What comes of them is told by the future, as by ``publish``."""
         batch = _Batch(self._loop.create_future())
         pending = bytearray()
         try:
@@ -170,7 +174,7 @@ class Connection(asyncio.Protocol):
         self._flush(pending)
         batch.sealed = True
         batch.settle()
-        await batch.done
+        return batch.done
 
     def _flush(self, pending: bytearray) -> None:
         if pending:
