@@ -16,7 +16,7 @@ from tests.brokers.certificates import make_certificates
 from tests.brokers.mqtt_servers import PATIENCE, opened, received, serving, unique
 from tests.services.mosquitto import Mosquitto
 
-INTERVAL = 100
+INTERVAL = 250
 """Changes after which the test server saves."""
 
 
@@ -81,6 +81,15 @@ async def test_one_save_serves_all_who_publish_meanwhile(tmp_path: Path) -> None
         before = saves(server)
         await asyncio.gather(*(broker.publish([Message(name, b"%d" % number)]) for number in range(500)))
         assert 0 < saves(server) - before <= 10
+
+
+async def test_one_save_serves_all_partitions_that_a_member_takes(tmp_path: Path) -> None:
+    async with serving(tmp_path) as server, opened(server.url) as broker:
+        name = unique()
+        await broker.create(Channel(name, partitions=30))
+        before = saves(server)
+        await broker.subscribe(Subscription((name,), "group"))
+        assert 0 < saves(server) - before <= 15
 
 
 async def test_neither_a_backlog_nor_its_acknowledgement_makes_the_server_save_each_time(

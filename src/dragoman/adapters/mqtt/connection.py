@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         )
 
     async def greet(self, wanted: Connect) -> None:
-        self._write(wire.connect(wanted, self._version))
+        self.write(wire.connect(wanted, self._version))
         answer = await self._in_time(self._welcome)
         if answer.reason:
             error = error_of(answer.reason, self._version, server=self._place)
@@ -178,7 +178,7 @@ class Connection(asyncio.Protocol):
 
     def _flush(self, pending: bytearray) -> None:
         if pending:
-            self._write(bytes(pending))
+            self.write(bytes(pending))
             pending.clear()
         elif self.ended is not None:
             raise self.ended
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
 
     def acknowledge(self, incoming: Iterable[tuple[int, int]]) -> None:
         """Packets and their quality of service, in the order in which they came."""
-        self._write(
+        self.write(
             b"".join(
                 wire.acknowledge(Kind.PUBREC if qos == 2 else Kind.PUBACK, packet) for packet, qos in incoming
             )
@@ -220,7 +220,8 @@ class Connection(asyncio.Protocol):
         """Gone without a word: the will is published."""
         self._end(BrokerUnavailable("The connection is given up.", next="It is opened again."))
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Packets that nobody waits to have answered."""
         if self.ended is not None:
             raise self.ended
         assert self._transport is not None
@@ -234,7 +235,7 @@ class Connection(asyncio.Protocol):
                 return self._last_packet
 
     async def _ask(self, number: int, packet: bytes) -> wire.Answer:
-        self._write(packet)
+        self.write(packet)
         self._asked[number] = asked = self._loop.create_future()
         try:
             return await self._in_time(asked)
@@ -255,7 +256,7 @@ class Connection(asyncio.Protocol):
             raise late from error
 
     def _ping(self) -> asyncio.Future[None]:
-        self._write(wire.PINGREQ)
+        self.write(wire.PINGREQ)
         done: asyncio.Future[None] = self._loop.create_future()
         self._pings.append(done)
         return done
@@ -293,7 +294,7 @@ class Connection(asyncio.Protocol):
             case Kind.PUBREL:
                 # Its message was handled before we sent PUBREC, so nothing is left to do.
                 number = wire.read_answer(kind, body, self._version).packet
-                self._write(wire.acknowledge(Kind.PUBCOMP, number))
+                self.write(wire.acknowledge(Kind.PUBCOMP, number))
             case Kind.SUBACK | Kind.UNSUBACK:
                 answer = wire.read_answer(kind, body, self._version)
                 if (asked := self._asked.get(answer.packet)) is not None and not asked.done():
@@ -315,7 +316,7 @@ class Connection(asyncio.Protocol):
         if batch is None:
             return
         if kind == Kind.PUBREC and not is_failure(reason):
-            self._write(wire.acknowledge(Kind.PUBREL, answer.packet))
+            self.write(wire.acknowledge(Kind.PUBREL, answer.packet))
             return
         del self._sent[answer.packet]
         if is_failure(reason):

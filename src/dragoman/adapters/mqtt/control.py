@@ -156,11 +156,11 @@ class Control:
         finally:
             self._probes.pop(number, None)
 
-    async def put(self, topic: str, payload: bytes, expiry: int | None = None) -> None:
-        """Keep this as the topic's retained message; nothing clears it. Safe when this returns."""
+    async def put(self, topic: str, payload: bytes, expiry: int | None = None, *, safe: bool = True) -> None:
+        """Keep this as the topic's retained message; nothing clears it. ``safe``: saved when this returns."""
         connection, saver = await self._ready(), self._saver
         await connection.publish([self._message(topic, payload, True, expiry, 1)])
-        if self._options.confirm == "saved":
+        if safe and self._options.confirm == "saved":
             assert saver is not None
             await asyncio.shield(saver.ask())
 

@@ -9,11 +9,10 @@ behind what is to be saved; the answer to what is sent after them comes after th
 from __future__ import annotations
 
 import asyncio
-from itertools import chain, repeat
 
 from dragoman.adapters.mqtt.connection import Connection, Outgoing
 from dragoman.adapters.mqtt.options import Options
-from dragoman.adapters.mqtt.wire import V5, properties, text
+from dragoman.adapters.mqtt.wire import V5, properties, publish, text
 from dragoman.core.errors import DragomanError
 
 
@@ -24,9 +23,8 @@ class Saver:
         self.connection = connection
         topic = text(f"{options.prefix}/saved")
         extra = properties({}) if options.version == V5 else b""
-        self._change = Outgoing(topic, b"1", 0, True, extra)
+        self._changes = publish(topic, b"1", 0, True, 0, extra) * (options.autosave_interval - 1)
         self._last = Outgoing(topic, b"1", 1, True, extra)
-        self._changes = options.autosave_interval
         self._asked: asyncio.Future[None] | None = None
         self._saving: asyncio.Task[None] | None = None
 
@@ -42,7 +40,8 @@ class Saver:
         while (asked := self._asked) is not None:
             self._asked = None
             try:
-                await self.connection.publish(chain(repeat(self._change, self._changes - 1), (self._last,)))
+                self.connection.write(self._changes)
+                await self.connection.publish((self._last,))
                 # The last one is confirmed before the save that it causes, this is answered after it.
                 await self.connection.round_trip()
             except DragomanError as error:
