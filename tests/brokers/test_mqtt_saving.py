@@ -108,6 +108,31 @@ async def test_neither_a_backlog_nor_its_acknowledgement_makes_the_server_save_e
         assert saves(server) - before <= 2 * count // INTERVAL + 10
 
 
+async def test_no_more_is_handed_out_than_the_server_has_read_acknowledgements_for(tmp_path: Path) -> None:
+    """They would all come again if this process died."""
+    async with serving(tmp_path) as server, opened(server.url) as broker:
+        name, count = unique(), 3000
+        await broker.create(Channel(name, partitions=1))
+        receiver = await broker.subscribe(Subscription((name,), "group"))
+        await broker.publish([Message(name, b"%d" % number) for number in range(count)])
+        found = await received(receiver, 10)
+        await receiver.acknowledge(found)
+        # The server has answered, so there is more here than may be handed out while it is silent.
+        found += await received(receiver, 400)
+        server.pause()
+        try:
+            ahead = found[10:]
+            await receiver.acknowledge(ahead)
+            assert not await receiver.receive(100, 0.5)
+        finally:
+            server.resume()
+        while len(found) < count:
+            some = await received(receiver, 1)
+            await receiver.acknowledge(some)
+            found += some
+        assert [message.payload for message in found] == [b"%d" % number for number in range(count)]
+
+
 async def test_all_who_wait_for_a_save_are_told_that_the_server_is_gone(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         broker = MqttBroker(server.url)

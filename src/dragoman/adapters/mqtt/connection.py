@@ -196,8 +196,7 @@ class Connection(asyncio.Protocol):
 
     async def round_trip(self) -> None:
         """The server has dealt with all that was sent before."""
-        done = self._ping()
-        await self._in_time(done)
+        await self._in_time(self.ping())
 
     def acknowledge(self, incoming: Iterable[tuple[int, int]]) -> None:
         """Packets and their quality of service, in the order in which they came."""
@@ -255,7 +254,8 @@ class Connection(asyncio.Protocol):
             self._end(late)
             raise late from error
 
-    def _ping(self) -> asyncio.Future[None]:
+    def ping(self) -> asyncio.Future[None]:
+        """Answered when the server has read all that was sent before."""
         self.write(wire.PINGREQ)
         done: asyncio.Future[None] = self._loop.create_future()
         self._pings.append(done)
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
         if self._loop.time() - self._heard > 1.5 * self._keep_alive:
             self._end(BrokerUnavailable("The server is silent.", next="Is it alive?", server=self._place))
             return
-        self._ping()
+        self.ping()
         self._timer = self._loop.call_later(self._keep_alive / 2, self._watch)
 
     async def _wait_for_room(self) -> None:

@@ -33,7 +33,7 @@ class Options:
     """Mosquitto's setting of that name, or more: after so many changes it saves. Less is not safe."""
     session_expiry: int = 7 * 24 * 3600
     """Seconds that the server keeps the messages of a group none of whose members are there (MQTT 5)."""
-    receive_maximum: int = 256
+    receive_maximum: int = 1000
     """Messages that the server may send ahead of their acknowledgement, per member (MQTT 5)."""
     keep_alive: int = 15
     """Seconds of silence after which a connection is taken for dead."""
