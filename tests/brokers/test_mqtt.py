@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import paho.mqtt.client as paho
 import pytest
@@ -15,7 +13,6 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from dragoman.adapters.mqtt import MqttBroker
-from dragoman.adapters.mqtt.receiver import MqttReceiver
 from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import (
@@ -28,39 +25,14 @@ from dragoman.core.errors import (
 )
 from dragoman.core.message import Message
 from tests.brokers.certificates import Certificates, make_certificates
-from tests.services.fixtures import missing
+from tests.brokers.mqtt_servers import PATIENCE, opened, received, serving, unique
 from tests.services.mosquitto import Mosquitto
-from tests.services.server import ServiceUnavailable
-
-PATIENCE = 60.0
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[MqttBroker]:
-    broker = MqttBroker(url)
-    await broker.connect()
-    try:
-        yield broker
-    finally:
-        await broker.close()
-
-
-async def received(receiver: MqttReceiver, count: int) -> list[Message]:
-    found: list[Message] = []
-    async with asyncio.timeout(PATIENCE):
-        while len(found) < count:
-            found += await receiver.receive(count - len(found), 1.0)
-    return found
 
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.01)
-
-
-def unique(name: str = "channel") -> str:
-    return f"{name}-{uuid4().hex}"
 
 
 @pytest.fixture
@@ -299,6 +271,7 @@ async def test_what_mqtt_cannot_do_is_refused(url: str) -> None:
         "qos=0",
         "version=4",
         "confirm=maybe",
+        "autosave_interval=0",
         "receive_maximum=70000",
         "keep_alive=0",
         "prefix=a/%23",
@@ -335,20 +308,6 @@ async def test_nobody_at_the_port_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def certificates(tmp_path: Path) -> Certificates:
     return make_certificates(tmp_path)
-
-
-@asynccontextmanager
-async def serving(folder: Path, **settings: str) -> AsyncIterator[Mosquitto]:
-    try:
-        Mosquitto.executable()
-    except ServiceUnavailable as unavailable:
-        missing(str(unavailable))
-    server = Mosquitto(folder / "own", **settings)
-    await asyncio.to_thread(server.start)
-    try:
-        yield server
-    finally:
-        await asyncio.to_thread(server.stop)
 
 
 async def works(broker: MqttBroker) -> None:

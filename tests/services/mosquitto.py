@@ -29,7 +29,7 @@ class Mosquitto(Server):
             "persistence": "true",
             "persistence_location": f"{self.data}/",
             "autosave_on_changes": "true",
-            "autosave_interval": "1",
+            "autosave_interval": "250",
             "max_queued_messages": "0",
             "max_inflight_messages": "0",
             "set_tcp_nodelay": "true",

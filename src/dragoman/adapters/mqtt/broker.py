@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from typing import NoReturn
 
 from dragoman.adapters.mqtt import channels as declarations
 from dragoman.adapters.mqtt.channels import Declared, level, name_of
-from dragoman.adapters.mqtt.connection import Connection, Outgoing, open_connection
+from dragoman.adapters.mqtt.connection import Outgoing, open_connection
 from dragoman.adapters.mqtt.content import ENVELOPE, PROPERTIES, to_envelope, to_properties
 from dragoman.adapters.mqtt.control import Control
 from dragoman.adapters.mqtt.options import options_of
 from dragoman.adapters.mqtt.receiver import MqttReceiver, Surroundings
+from dragoman.adapters.mqtt.saving import Saver
 from dragoman.adapters.mqtt.sessions import add_seats, end_sessions
-from dragoman.adapters.mqtt.wire import V5, Connect, Will, text
+from dragoman.adapters.mqtt.wire import V5, Connect, Will
 from dragoman.core.broker import (
     Acknowledgement,
     Capabilities,
@@ -74,16 +74,12 @@ class MqttBroker:
         if options.confirm != "saved":
             self.capabilities = replace(self.capabilities, durable=False)
         self._control: Control | None = None
-        self._sender: Connection | None = None
+        self._sender: Saver | None = None
         self._opening = asyncio.Lock()
         self._channels: dict[str, Declared] = {}
         self._partitioners: dict[str, Partitioner] = {}
         self._receivers: list[MqttReceiver] = []
         self._place = f"{options.prefix}/channels"
-        # Mosquitto counts retained messages among the changes that make it save, but not messages that it
-        # sends on at once. So a retained one goes behind each batch, and has the batch saved with it.
-        properties = NO_PROPERTIES if options.version == V5 else b""
-        self._mark = Outgoing(text(f"{options.prefix}/saved"), b"1", 1, True, properties)
 
     async def connect(self) -> None:
         if self._control is not None:
@@ -118,7 +114,7 @@ class MqttBroker:
         self._receivers.clear()
         sender, self._sender = self._sender, None
         if sender is not None:
-            await sender.close()
+            await sender.connection.close()
         control, self._control = self._control, None
         if control is not None:
             await control.close()
@@ -143,21 +139,21 @@ class MqttBroker:
         if delay > 0:
             raise Unsupported("mqtt:// has no delayed delivery.", next="Publish when it is time.")
         places = {name: await self._channel(name) for name in {message.channel for message in messages}}
-        sender = await self._sending()
-        await self._send(sender, self._outgoing(messages, places))
+        await self._send(await self._sending(), self._outgoing(messages, places))
         return [None] * len(messages)
 
-    async def _send(self, sender: Connection, outgoing: Iterator[Outgoing]) -> None:
+    async def _send(self, sender: Saver, outgoing: Iterator[Outgoing]) -> None:
+        taken = await sender.connection.send(outgoing)
         if self._options.confirm != "saved":
-            await sender.publish(outgoing)
-            return
-        if self._options.qos == 1:
-            await sender.publish(chain(outgoing, (self._mark,)))
+            await taken
+        elif self._options.qos == 1:
+            saved = sender.ask()
+            await taken
+            await asyncio.shield(saved)
         else:
-            # The server passes these on with the last word about them: the mark comes after it.
-            await sender.publish(outgoing)
-            await sender.publish((self._mark,))
-        await sender.round_trip()
+            # The server passes these on with the last word about them, so they can be saved only after it.
+            await taken
+            await asyncio.shield(sender.ask())
 
     def _outgoing(self, messages: Sequence[Message], places: dict[str, Declared]) -> Iterator[Outgoing]:
         modern, qos = self._options.version == V5, self._options.qos
@@ -181,15 +177,13 @@ class MqttBroker:
             partitioner = self._partitioners[message.channel] = Partitioner(message.channel)
         return partitioner.choose(message, partitions)
 
-    async def _sending(self) -> Connection:
+    async def _sending(self) -> Saver:
         """The connection for publishing, opened anew after a loss."""
-        if self._sender is not None and self._sender.ended is None:
-            return self._sender
         async with self._opening:
-            if self._sender is None or self._sender.ended is not None:
+            if self._sender is None or self._sender.connection.ended is not None:
                 options = self._options
                 greeting = Connect("", True, options.keep_alive, options.username, options.password)
-                self._sender = await open_connection(options, greeting, _unasked, _unasked)
+                self._sender = Saver(options, await open_connection(options, greeting, _unasked, _unasked))
             return self._sender
 
     async def subscribe(self, subscription: Subscription) -> MqttReceiver:

@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         )
 
     async def greet(self, wanted: Connect) -> None:
-        self._write(wire.connect(wanted, self._version))
+        self.write(wire.connect(wanted, self._version))
         answer = await self._in_time(self._welcome)
         if answer.reason:
             error = error_of(answer.reason, self._version, server=self._place)
@@ -141,6 +141,10 @@ class Connection(asyncio.Protocol):
 
     async def publish(self, messages: Iterable[Outgoing]) -> None:
         """Returns when the server has taken all of them; raises if it refused one, or if it is gone."""
+        await (await self.send(messages))
+
+    async def send(self, messages: Iterable[Outgoing]) -> asyncio.Future[None]:
+        """Returns when they are on their way. What comes of them is told by the future, as by ``publish``."""
         batch = _Batch(self._loop.create_future())
         pending = bytearray()
         try:
@@ -170,11 +174,11 @@ class Connection(asyncio.Protocol):
         self._flush(pending)
         batch.sealed = True
         batch.settle()
-        await batch.done
+        return batch.done
 
     def _flush(self, pending: bytearray) -> None:
         if pending:
-            self._write(bytes(pending))
+            self.write(bytes(pending))
             pending.clear()
         elif self.ended is not None:
             raise self.ended
@@ -192,12 +196,11 @@ class Connection(asyncio.Protocol):
 
     async def round_trip(self) -> None:
         """The server has dealt with all that was sent before."""
-        done = self._ping()
-        await self._in_time(done)
+        await self._in_time(self.ping())
 
     def acknowledge(self, incoming: Iterable[tuple[int, int]]) -> None:
         """Packets and their quality of service, in the order in which they came."""
-        self._write(
+        self.write(
             b"".join(
                 wire.acknowledge(Kind.PUBREC if qos == 2 else Kind.PUBACK, packet) for packet, qos in incoming
             )
@@ -216,7 +219,8 @@ class Connection(asyncio.Protocol):
         """Gone without a word: the will is published."""
         self._end(BrokerUnavailable("The connection is given up.", next="It is opened again."))
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
+        """Packets that nobody waits to have answered."""
         if self.ended is not None:
             raise self.ended
         assert self._transport is not None
@@ -230,7 +234,7 @@ class Connection(asyncio.Protocol):
                 return self._last_packet
 
     async def _ask(self, number: int, packet: bytes) -> wire.Answer:
-        self._write(packet)
+        self.write(packet)
         self._asked[number] = asked = self._loop.create_future()
         try:
             return await self._in_time(asked)
@@ -250,8 +254,9 @@ class Connection(asyncio.Protocol):
             self._end(late)
             raise late from error
 
-    def _ping(self) -> asyncio.Future[None]:
-        self._write(wire.PINGREQ)
+    def ping(self) -> asyncio.Future[None]:
+        """Answered when the server has read all that was sent before."""
+        self.write(wire.PINGREQ)
         done: asyncio.Future[None] = self._loop.create_future()
         self._pings.append(done)
         return done
@@ -263,7 +268,7 @@ class Connection(asyncio.Protocol):
         if self._loop.time() - self._heard > 1.5 * self._keep_alive:
             self._end(BrokerUnavailable("The server is silent.", next="Is it alive?", server=self._place))
             return
-        self._ping()
+        self.ping()
         self._timer = self._loop.call_later(self._keep_alive / 2, self._watch)
 
     async def _wait_for_room(self) -> None:
@@ -289,7 +294,7 @@ class Connection(asyncio.Protocol):
             case Kind.PUBREL:
                 # Its message was handled before we sent PUBREC, so nothing is left to do.
                 number = wire.read_answer(kind, body, self._version).packet
-                self._write(wire.acknowledge(Kind.PUBCOMP, number))
+                self.write(wire.acknowledge(Kind.PUBCOMP, number))
             case Kind.SUBACK | Kind.UNSUBACK:
                 answer = wire.read_answer(kind, body, self._version)
                 if (asked := self._asked.get(answer.packet)) is not None and not asked.done():
@@ -311,7 +316,7 @@ class Connection(asyncio.Protocol):
         if batch is None:
             return
         if kind == Kind.PUBREC and not is_failure(reason):
-            self._write(wire.acknowledge(Kind.PUBREL, answer.packet))
+            self.write(wire.acknowledge(Kind.PUBREL, answer.packet))
             return
         del self._sent[answer.packet]
         if is_failure(reason):

@@ -11,6 +11,7 @@ from uuid import uuid4
 from dragoman.adapters.mqtt import wire
 from dragoman.adapters.mqtt.connection import Connection, Outgoing, open_connection
 from dragoman.adapters.mqtt.options import Options
+from dragoman.adapters.mqtt.saving import Saver
 from dragoman.adapters.mqtt.wire import V5, Connect, Incoming, Property, Will
 from dragoman.core.errors import BrokerUnavailable, DragomanError
 
@@ -49,6 +50,7 @@ class Control:
         self._watched: dict[str, dict[object, tuple[Tell, Forget]]] = {}
         self._watched[self._probe] = {self: (self._probed, _nothing)}
         self._connection: Connection | None = None
+        self._saver: Saver | None = None
         self._connected = asyncio.Event()
         self._returning: asyncio.Task[None] | None = None
         self._closed = True
@@ -58,6 +60,7 @@ class Control:
         self._connection = connection = await open_connection(
             self._options, self._greeting(), self._told, self._lost
         )
+        self._saver = Saver(self._options, connection)
         try:
             for filter in list(self._watched):
                 await connection.subscribe(filter, 1)
@@ -153,12 +156,13 @@ class Control:
         finally:
             self._probes.pop(number, None)
 
-    async def put(self, topic: str, payload: bytes, expiry: int | None = None) -> None:
-        """Keep this as the topic's retained message; nothing clears it. Safe when this returns."""
-        connection = await self._ready()
+    async def put(self, topic: str, payload: bytes, expiry: int | None = None, *, safe: bool = True) -> None:
+        """Keep this as the topic's retained message; nothing clears it. ``safe``: saved when this returns."""
+        connection, saver = await self._ready(), self._saver
         await connection.publish([self._message(topic, payload, True, expiry, 1)])
-        if self._options.confirm == "saved":
-            await connection.round_trip()
+        if safe and self._options.confirm == "saved":
+            assert saver is not None
+            await asyncio.shield(saver.ask())
 
     async def tell(self, topic: str, payload: bytes) -> None:
         """For whoever listens now."""

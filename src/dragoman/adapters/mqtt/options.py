@@ -27,8 +27,10 @@ class Options:
     qos: int = 1
     """1 or 2. Both are acknowledged after handling, and both deliver at least once."""
     confirm: str = "saved"
-    """``saved``: ``publish`` also has mosquitto save its database, if that saves on every change, and waits
-    for it. ``received``: the server's word is enough, though it may have the message in memory only."""
+    """``saved``: ``publish`` also has mosquitto save its database, and waits for it. ``received``: its word
+    is enough, though it may have the message in memory only."""
+    autosave_interval: int = 250
+    """Mosquitto's setting of that name, or more: after so many changes it saves. Less is not safe."""
     session_expiry: int = 7 * 24 * 3600
     """Seconds that the server keeps the messages of a group none of whose members are there (MQTT 5)."""
     receive_maximum: int = 1000
@@ -75,6 +77,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "version": one_of(*_VERSIONS),
     "qos": lambda text: int(one_of("1", "2")(text)),
     "confirm": one_of("saved", "received"),
+    "autosave_interval": positive_int,
     "session_expiry": _expiry,
     "receive_maximum": _maximum,
     "keep_alive": _maximum,

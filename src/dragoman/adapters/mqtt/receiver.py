@@ -178,7 +178,14 @@ class MqttReceiver:
             for place in [each for each in self._sessions if each[0] == channel]:
                 await self._get_up(seats, place)
         while wanted := [each for each in seats.ours() if (channel, each) not in self._sessions]:
-            if not all([await self._sit_down(channel, number) for number in wanted]):
+            # Together, so that a save of the server serves all of them.
+            ends = await asyncio.gather(
+                *(self._sit_down(channel, number) for number in wanted), return_exceptions=True
+            )
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+            if not all(ends):
                 # Others want the same: their signs of life will tell how many we are.
                 return
 

@@ -167,7 +167,7 @@ class Seats:
 
     async def claim(self, number: int) -> bool:
         """Say that we sit there; whether that is so. Of two that claim at once the later one has it."""
-        await self.sit(number)
+        await self._put(number, safe=False)
         await self._control.sync()
         return self.is_ours(number)
 
@@ -180,8 +180,12 @@ class Seats:
         return seat is not None and seat.member not in (None, self._member)
 
     async def sit(self, number: int) -> None:
+        """Have it written down for good, and with it the session that was opened before."""
+        await self._put(number, safe=True)
+
+    async def _put(self, number: int, *, safe: bool) -> None:
         seat = Seat(self._member, self._subscription.sharing, self._subscription.durable)
-        await self._control.put(self.table.seat(number), seat.written())
+        await self._control.put(self.table.seat(number), seat.written(), safe=safe)
 
     async def beat(self) -> None:
         await self._control.tell(self.table.beats, self._member.encode())

@@ -17,6 +17,8 @@ from dragoman.core.errors import BrokerUnavailable, DragomanError
 from dragoman.core.message import Message
 
 LONGEST_REST = 2.0
+UNREAD = 256
+"""Acknowledgements that the server may not have read yet; beyond that nothing more is handed out."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,10 @@ class Session:
     Packet numbers count within one connection. What was delivered by an earlier one is lost: its number may
     belong to another message by now, and the server sends it again. Acknowledging goes in the order of
     receipt, as MQTT demands. There is no giving back in MQTT: what is released waits here.
+
+    A server that saves reads acknowledgements slowly, and what it has not read when this process dies comes
+    again. Mosquitto 2.0 does not bound that: it sends all it has once a few are acknowledged, whatever the
+    receive maximum. So a ping goes behind acknowledgements, and its answer says that they were read.
     """
 
     def __init__(
@@ -67,6 +73,8 @@ class Session:
         """The lowest offset of this connection."""
         self._done = -1
         self._not_before = 0.0
+        self._unread = 0
+        self._asking = False
 
     @property
     def connected(self) -> bool:
@@ -117,6 +125,8 @@ class Session:
         self._first = next(self._offsets)
         self._done = self._first
         self._not_before = 0.0
+        self._unread = 0
+        self._asking = False
 
     async def _keep(self) -> None:
         rest = 0.05
@@ -146,7 +156,7 @@ class Session:
         self._wake()
 
     def take(self, limit: int) -> list[Message]:
-        if not self._waiting or time.monotonic() < self._not_before:
+        if not self._waiting or self._unread >= UNREAD or time.monotonic() < self._not_before:
             return []
         taken: list[Message] = []
         while self._waiting and len(taken) < limit:
@@ -175,6 +185,27 @@ class Session:
         if done and self._connection is not None:
             with contextlib.suppress(BrokerUnavailable):
                 self._connection.acknowledge(done)
+                self._unread += len(done)
+                self._ask_what_is_read(self._connection)
+
+    def _ask_what_is_read(self, connection: Connection) -> None:
+        """One question at a time, for all that was sent by then."""
+        if self._asking:
+            return
+        asked = self._unread
+
+        def answered(pong: asyncio.Future[None]) -> None:
+            if connection is not self._connection or pong.cancelled() or pong.exception() is not None:
+                return
+            self._asking = False
+            self._unread -= asked
+            if self._unread:
+                with contextlib.suppress(BrokerUnavailable):
+                    self._ask_what_is_read(connection)
+            self._wake()
+
+        connection.ping().add_done_callback(answered)
+        self._asking = True
 
     def release(self, offsets: set[int], delay: float) -> None:
         """These and all behind them wait again; nothing of the session is delivered before the delay."""
