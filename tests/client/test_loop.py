@@ -157,6 +157,29 @@ async def test_no_more_than_the_window_is_in_flight(broker: ScriptedBroker) -> N
         await until(lambda: 39 in broker.receiver.offsets)
 
 
+async def test_a_full_window_that_is_handled_while_the_broker_is_told_stops_nothing(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[int] = []
+    told = asyncio.Event()
+
+    async def handle(number: int) -> None:
+        await told.wait()
+        handled.append(number)
+
+    async def extend() -> None:
+        monkeypatch.setattr(loop, "BEAT", 3600.0)
+        told.set()
+        await until(lambda: len(handled) >= 4)
+
+    async with client(broker, worker(handle), window=4):
+        broker.receiver.extend = extend  # type: ignore[method-assign]
+        broker.receiver.deliver(*numbered(4))
+        broker.receiver.deliver(*numbered(4, start=4))
+        await until(lambda: 7 in broker.receiver.offsets, seconds=20)
+    assert handled == list(range(8))
+
+
 async def test_a_message_given_back_takes_those_behind_it_along(cumulative: ScriptedBroker) -> None:
     handled: list[int] = []
     healthy = False

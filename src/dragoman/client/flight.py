@@ -189,7 +189,9 @@ class Flight:
             waiter.set_result(None)
 
     async def progress(self, timeout: float) -> None:
-        """Wait until something is finished."""
+        """Wait until something is finished, if nothing is that is not noted yet."""
+        if any(lane.done for lane in self._lanes()):
+            return
         self._progress = asyncio.get_running_loop().create_future()
         await asyncio.wait((self._progress,), timeout=timeout)
 
