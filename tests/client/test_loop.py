@@ -292,6 +292,28 @@ async def test_an_unforeseen_error_of_an_adapter_does_not_end_the_loop(
         await until(lambda: broker.receiver.offsets == [0])
 
 
+async def test_what_arrives_while_an_endpoint_stops_its_group_is_not_handled(broker: ScriptedBroker) -> None:
+    handled: list[int] = []
+    failing = asyncio.Event()
+
+    async def handle(number: int) -> None:
+        handled.append(number)
+        if number == 0:
+            await failing.wait()
+            raise RuntimeError("by the test")
+
+    stopping = EndpointOptions(retry=RetryOptions(attempts=1), on_failure="stop")
+    async with client(broker, worker(handle, stopping)):
+        receiver = broker.receiver
+        receiver.deliver(*numbered(1))
+        await until(lambda: handled == [0])
+        failing.set()
+        receiver.deliver(*(each._replace(partition=1) for each in numbered(3, start=1)))
+        await until(lambda: receiver.closed)
+    assert handled == [0]
+    assert receiver.offsets == []
+
+
 async def test_closing_lets_running_handlers_finish_and_leaves_queued_messages(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,8 @@ class Flight:
         """Why nothing more is to be handled."""
 
     def take(self, messages: Sequence[Message]) -> None:
+        if self.stopped is not None:
+            return
         for (channel, partition), run in groupby(messages, place_of):
             place = self._places.get((channel, partition))
             if place is None:
