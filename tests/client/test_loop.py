@@ -157,6 +157,18 @@ async def test_no_more_than_the_window_is_in_flight(broker: ScriptedBroker) -> N
         await until(lambda: 39 in broker.receiver.offsets)
 
 
+async def test_what_is_handled_does_not_count_as_in_flight(broker: ScriptedBroker) -> None:
+    seen: list[int] = []
+
+    async def handle(number: int) -> None:
+        seen.append(running.in_flight)
+
+    async with client(broker, worker(handle)) as running:
+        broker.receiver.deliver(*numbered(3))
+        await until(lambda: 2 in broker.receiver.offsets)
+    assert seen == [3, 2, 1]
+
+
 async def test_a_full_window_that_is_handled_while_the_broker_is_told_stops_nothing(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ class Consumer:
 
     @property
     def in_flight(self) -> int:
-        return 0 if self._flight is None else self._flight.count
+        return 0 if self._flight is None else self._flight.unhandled
 
     async def _run(self) -> None:
         failures = 0

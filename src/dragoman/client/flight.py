@@ -45,6 +45,11 @@ class Flight:
         self.stopped: Exception | None = None
         """Why nothing more is to be handled."""
 
+    @property
+    def unhandled(self) -> int:
+        """How many of those in flight wait for their handlers, or for these to end."""
+        return max(0, self.count - sum(len(lane.done) for lane in self._lanes()))
+
     def take(self, messages: Sequence[Message]) -> None:
         if self.stopped is not None:
             return
