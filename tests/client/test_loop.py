@@ -157,6 +157,41 @@ async def test_no_more_than_the_window_is_in_flight(broker: ScriptedBroker) -> N
         await until(lambda: 39 in broker.receiver.offsets)
 
 
+async def test_what_is_handled_does_not_count_as_in_flight(broker: ScriptedBroker) -> None:
+    seen: list[int] = []
+
+    async def handle(number: int) -> None:
+        seen.append(running.in_flight)
+
+    async with client(broker, worker(handle)) as running:
+        broker.receiver.deliver(*numbered(3))
+        await until(lambda: 2 in broker.receiver.offsets)
+    assert seen == [3, 2, 1]
+
+
+async def test_a_full_window_that_is_handled_while_the_broker_is_told_stops_nothing(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[int] = []
+    told = asyncio.Event()
+
+    async def handle(number: int) -> None:
+        await told.wait()
+        handled.append(number)
+
+    async def extend() -> None:
+        monkeypatch.setattr(loop, "BEAT", 3600.0)
+        told.set()
+        await until(lambda: len(handled) >= 4)
+
+    async with client(broker, worker(handle), window=4):
+        broker.receiver.extend = extend  # type: ignore[method-assign]
+        broker.receiver.deliver(*numbered(4))
+        broker.receiver.deliver(*numbered(4, start=4))
+        await until(lambda: 7 in broker.receiver.offsets, seconds=20)
+    assert handled == list(range(8))
+
+
 async def test_a_message_given_back_takes_those_behind_it_along(cumulative: ScriptedBroker) -> None:
     handled: list[int] = []
     healthy = False
@@ -267,6 +302,28 @@ async def test_an_unforeseen_error_of_an_adapter_does_not_end_the_loop(
         broker.receiver.fail(RuntimeError("a bug"))
         broker.receiver.deliver(*numbered(1))
         await until(lambda: broker.receiver.offsets == [0])
+
+
+async def test_what_arrives_while_an_endpoint_stops_its_group_is_not_handled(broker: ScriptedBroker) -> None:
+    handled: list[int] = []
+    failing = asyncio.Event()
+
+    async def handle(number: int) -> None:
+        handled.append(number)
+        if number == 0:
+            await failing.wait()
+            raise RuntimeError("by the test")
+
+    stopping = EndpointOptions(retry=RetryOptions(attempts=1), on_failure="stop")
+    async with client(broker, worker(handle, stopping)):
+        receiver = broker.receiver
+        receiver.deliver(*numbered(1))
+        await until(lambda: handled == [0])
+        failing.set()
+        receiver.deliver(*(each._replace(partition=1) for each in numbered(3, start=1)))
+        await until(lambda: receiver.closed)
+    assert handled == [0]
+    assert receiver.offsets == []
 
 
 async def test_closing_lets_running_handlers_finish_and_leaves_queued_messages(

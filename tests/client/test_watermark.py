@@ -52,6 +52,15 @@ def test_a_run_that_was_handled_out_of_order_does_not_take_its_neighbour_along()
     assert watermark.holds(4)
 
 
+def test_a_message_that_was_handled_twice_does_not_stand_for_its_neighbour() -> None:
+    watermark = taken(3, 4, 5)
+    assert watermark.finish_run([message(3), message(3), message(5)]) == 2
+    assert collected(watermark) == 3
+    assert watermark.holds(4)
+    assert watermark.finish_run([message(4)]) == 1
+    assert collected(watermark) == 5
+
+
 def test_a_run_may_hold_messages_that_were_taken_already() -> None:
     watermark = taken(3, 4)
     assert not watermark.take_run([4, 5])
@@ -132,9 +141,9 @@ def test_no_mark_ever_passes_an_unfinished_message(steps: list[tuple[str, int]])
                     assert not unfinished & set(run)
                     unfinished |= set(run)
             case "finish run":
-                # As a lane does that met the last one first: it had come again.
-                handled = [run[-1], *run[:-1]] if offset % 3 == 0 else run
-                known = unfinished & set(run)
+                # As a lane does that met the last one first, or the first one twice: it had come again.
+                handled = ([run[-1], *run[:-1]], run, [run[0], run[0], *run[2:]])[offset % 3]
+                known = unfinished & set(handled)
                 assert watermark.finish_run([message(each) for each in handled]) == len(known)
                 unfinished -= known
                 finished |= known

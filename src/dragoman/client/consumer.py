@@ -83,7 +83,7 @@ class Consumer:
 
     @property
     def in_flight(self) -> int:
-        return 0 if self._flight is None else self._flight.count
+        return 0 if self._flight is None else self._flight.unhandled
 
     async def _run(self) -> None:
         failures = 0
@@ -112,10 +112,11 @@ class Consumer:
             await flight.settle()
         if flight.count:
             await self._beat(receiver)
-        room = self._pace.window - flight.count + flight.waiting
+        room = self._room(flight)
         if room <= 0:
             await flight.settle()
-            await flight.progress(BEAT / 2)
+            if self._room(flight) <= 0:
+                await flight.progress(BEAT / 2)
             return
         wait = 0.0 if flowing else BUSY_WAIT if flight.count else IDLE_WAIT
         messages = await receiver.receive(room, wait)
@@ -128,6 +129,9 @@ class Consumer:
         elif messages:
             # The lanes go first: what they finish without waiting is acknowledged in the next round.
             await asyncio.sleep(0)
+
+    def _room(self, flight: Flight) -> int:
+        return self._pace.window - flight.count + flight.waiting
 
     async def _beat(self, receiver: Receiver) -> None:
         now = time.monotonic()

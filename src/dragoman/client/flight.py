@@ -45,7 +45,14 @@ class Flight:
         self.stopped: Exception | None = None
         """Why nothing more is to be handled."""
 
+    @property
+    def unhandled(self) -> int:
+        """How many of those in flight wait for their handlers, or for these to end."""
+        return max(0, self.count - sum(len(lane.done) for lane in self._lanes()))
+
     def take(self, messages: Sequence[Message]) -> None:
+        if self.stopped is not None:
+            return
         for (channel, partition), run in groupby(messages, place_of):
             place = self._places.get((channel, partition))
             if place is None:
@@ -189,7 +196,9 @@ class Flight:
             waiter.set_result(None)
 
     async def progress(self, timeout: float) -> None:
-        """Wait until something is finished."""
+        """Wait until something is finished, if nothing is that is not noted yet."""
+        if any(lane.done for lane in self._lanes()):
+            return
         self._progress = asyncio.get_running_loop().create_future()
         await asyncio.wait((self._progress,), timeout=timeout)
 

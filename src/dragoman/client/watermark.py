@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 
 from dragoman.core.message import Message
 
@@ -59,13 +60,8 @@ class Watermark:
         """
         offsets = [message.offset or 0 for message in messages]
         count, order = len(offsets), self._order
-        if (
-            len(order) < count
-            or order[0] != offsets[0]
-            or order[count - 1] != offsets[-1]
-            or sorted(offsets) != offsets
-            or not self._open.issuperset(offsets)
-        ):
+        # A lane may have handled one twice, if it came again meanwhile: each must be the next.
+        if list(islice(order, count)) != offsets or not self._open.issuperset(offsets):
             return sum(map(self.finish, messages, offsets))
         # They are the first of all in flight.
         self._open.difference_update(offsets)
