@@ -1,4 +1,4 @@
-"""Messages without headers take a short way to simple endpoints. Nobody can tell it from the long one."""
+"""Most messages take a short way to their endpoint. Nobody can tell it from the long one."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dragoman import (
     record,
 )
 from dragoman.client import headers
+from dragoman.client.chain import Chain
 from dragoman.client.dead_letters import DeadLetters
 from dragoman.client.history import history
 from tests.client.waiting import until
@@ -34,17 +35,21 @@ class Order:
 
 
 async def observed(delivery: Delivery, next: Handler) -> Outcome:
-    """A middleware of the user's: with it, every message goes the long way."""
+    """A middleware of the user's, which wants a delivery."""
     return await next(delivery)
 
 
-@pytest.fixture(params=["short", "long"])
-async def run(request: pytest.FixtureRequest) -> Any:
-    """Start a client whose endpoint calls a handler, after these were published."""
-    own = [observed] if request.param == "long" else []
+@pytest.fixture(params=["by value", "by delivery", "the long way"])
+async def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Start a client whose endpoint calls a handler, and publish three orders."""
+    own = [observed] if request.param == "by delivery" else []
+    if request.param == "the long way":
+        monkeypatch.setattr(Chain, "straight", lambda *_, **__: None)
 
-    async def start(handle: Callable[[Order], Awaitable[None]], **publishing: Any) -> Client:
-        @endpoint("orders", group="g", options=TWICE, middleware=own)
+    async def start(
+        handle: Callable[[Order], Awaitable[None]], options: EndpointOptions = TWICE, **publishing: Any
+    ) -> Client:
+        @endpoint("orders", group="g", options=options, middleware=own)
         async def on_order(order: Order) -> None:
             await handle(order)
 
@@ -109,6 +114,20 @@ async def test_one_that_cannot_be_read_goes_aside_and_the_handler_never_sees_it(
     await client.broker.publish([Message("orders", (good.payload or b"") + b"rest")])
     await until(lambda: client.metrics.of("orders").invalid == 1)
     assert seen == [0, 1, 2]
+
+
+async def test_a_condition_is_obeyed_by_header_and_by_payload(run: Any) -> None:
+    seen = []
+
+    async def handle(order: Order) -> None:
+        seen.append(order.number)
+
+    options = EndpointOptions(consumed_if='header.region == "eu" and payload.number > 0')
+    client = await run(handle, options, headers={"region": "eu"})
+    await client.publish("orders", Order(7), headers={"region": "us"})
+    await until(lambda: client.metrics.of("orders").unselected == 2)
+    await until(lambda: client.metrics.of("orders").handled == 2)
+    assert seen == [1, 2]
 
 
 async def test_an_expired_message_is_not_handled(run: Any) -> None:

@@ -131,11 +131,12 @@ class Assembly:
             invoke = self._once(endpoint, given, answers, counters)
         if endpoint.transactional:
             invoke = in_transaction(invoke, self.broker)
-        if not endpoint.batch:
-            plain = not (own or answers or endpoint.transaction or endpoint.transactional)
-            straight = chain.straight(invoke) if plain else None
-            return compose((*chain.around(), *own), invoke), straight
         inner = compose(own, invoke)
+        if not endpoint.batch:
+            straight = None
+            if endpoint.transaction is None and not endpoint.transactional:
+                straight = chain.straight(inner, alone=not own and answers is None)
+            return compose(chain.around(), inner), straight
         together = compose((*chain.observing(), *chain.repeating()), inner)
         alone = compose(
             (*chain.observing(), *chain.failing(), *chain.repeating()),

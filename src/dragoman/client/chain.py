@@ -48,14 +48,14 @@ class Chain:
         """Whether all layers look at failures only, so that messages which do not fail need not pass them."""
         return self.tracing is None and self.endpoint.options.deliveries is None
 
-    def straight(self, invoke: Handler) -> Straight | None:
-        """The short way to the endpoint, if it can have one."""
-        endpoint = self.endpoint
-        function = value_function(endpoint)
-        if function is None or not self._idle or endpoint.options.consumed_if is not None:
+    def straight(self, inner: Handler, *, alone: bool) -> Straight | None:
+        """The short way to the endpoint, if it can have one; ``alone`` if nothing is around it inside."""
+        if not self._idle:
             return None
-        failed = after_failure((*self.failing(), *self.repeating()), invoke)
-        return Straight(function, failed, self.counters)
+        failed = after_failure((*self.failing(), *self.repeating()), inner)
+        function = value_function(self.endpoint) if alone else None
+        condition = self._condition or Condition(None, None)
+        return Straight(inner, function, failed, condition, self.counters, self.pauses.now)
 
     def observing(self) -> tuple[Middleware, ...]:
         return () if self.tracing is None else (self.tracing.consume,)

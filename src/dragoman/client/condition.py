@@ -19,6 +19,8 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.message import Message, header
 
 LONGEST = 4000
+_PLAIN = frozenset({int, float, str, bool, type(None)})
+"""What needs no second look."""
 
 Get = Callable[[Message, Any], Any]
 """From the message and its decoded payload, if there is one already."""
@@ -153,9 +155,9 @@ def _equals(node: ast.expr, wanted: bytes) -> Get | None:
 def _with_constant(how: Callable[[Any, Any], Any], get: Get, constant: Any) -> Get:
     """The frequent case: a place in the payload beside a value."""
 
-    def compare(message: Message, value: Any) -> bool:
+    def compare(message: Message, value: Any) -> Any:
         try:
-            return bool(how(get(message, value), constant))
+            return how(get(message, value), constant)
         except TypeError:
             return False
 
@@ -222,7 +224,9 @@ def _rooted(root: str, place: Place, text: str, node: ast.expr) -> Get:
 def _field(name: str) -> Get:
     def get(message: Message, value: Any) -> Any:
         found = value.get(name) if _is_mapping(value.__class__) else getattr(value, name, None)
-        return found.value if isinstance(found, Enum) else found
+        if found.__class__ in _PLAIN or not isinstance(found, Enum):
+            return found
+        return found.value
 
     return get
 

@@ -86,17 +86,20 @@ class Dispatcher:
         self._learning = asyncio.Lock()
         raw = next((each for each in candidates if each.raw), None)
         self._raw = None if raw is None else self._made(raw, lambda frame: frame, None)
-        self._raw_way: Take | None = None
-        if raw is not None and raw.straight is not None and self._raw is not None:
-            self._raw_way = raw.straight.way(self._raw)
+        self._raw_straight = None if raw is None else raw.straight
+        self._otherwise: Take | None = None
 
     def straight(self, otherwise: Take) -> Take:
         """The hot path: one look at the frame's header, then the short way of that schema, if it has one."""
-        every, find, largest = self._raw_way, self._ways.get, self._largest
+        find, largest = self._ways.get, self._largest
+        self._otherwise = otherwise
+        every = None
+        if self._raw is not None and self._raw_straight is not None:
+            every = self._raw_straight.way(self._raw, otherwise)
 
         def take(message: Message) -> Awaitable[Outcome]:
             payload = message.payload
-            if message.headers or payload is None or len(payload) > largest:
+            if payload is None or len(payload) > largest:
                 return otherwise(message)
             way = every or find(payload[:HEADER_SIZE])
             return otherwise(message) if way is None else way(message)
@@ -153,8 +156,8 @@ class Dispatcher:
         known = candidate.bound.known if candidate.bound else None
         decode = await self._contracts.frame_decoder(schema_id, cls, known)
         route = self._made(candidate, decode, version)
-        if candidate.straight is not None and self._raw is None:
-            self._ways[frame[:HEADER_SIZE]] = candidate.straight.way(route)
+        if candidate.straight is not None and self._otherwise is not None:
+            self._ways[frame[:HEADER_SIZE]] = candidate.straight.way(route, self._otherwise)
         return route
 
     def _made(

@@ -1,44 +1,60 @@
-"""The short way of a message to its handler, for those that need nothing but to be read and handled."""
+"""The short way of a message to its endpoint: what usually happens, without what only might."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from dragoman.client.cancellation import as_failure
+from dragoman.client.condition import Condition
 from dragoman.client.delivery import Delivery, Route
+from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, Outcome
+from dragoman.client.middleware.expiry import moment_of
+from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.core.errors import MessageError
 from dragoman.core.message import Message
 
 Take: TypeAlias = Callable[[Message], Awaitable[Outcome]]
 
+_NOT_HERE: Final = object()
+"""The message is one for the long way."""
+_UNSELECTED: Final = object()
+
 
 @dataclass(frozen=True, slots=True)
 class Straight:
-    """An endpoint that is a coroutine function of the value alone, with no middleware of its own around it.
+    """Selection, reading and the handler in one, for messages that can be read and whose time has not passed.
 
-    For a message without headers, which cannot expire, be a part of something or want a reply, all that
-    surrounds such an endpoint would do nothing unless something fails. Then it goes on as if it had come
-    the long way.
+    All others take the long way, and whatever fails goes on as if it had come by it.
     """
 
-    function: Callable[[Any], Awaitable[Any]]
+    inner: Handler
+    """The endpoint and the user's own middleware."""
+    function: Callable[[Any], Awaitable[Any]] | None
+    """The same, if that is a coroutine function of the value alone: then nobody needs a delivery."""
     failed: Callable[[Delivery, Exception], Awaitable[Outcome]]
     """What becomes of a message whose handler raised this, without calling it for the first time again."""
+    condition: Condition
     counters: ChannelMetrics
+    now: Callable[[], float]
 
-    def way(self, route: Route) -> Take:
-        function, decode, counters = self.function, route.decode, self.counters
+    def way(self, route: Route, otherwise: Take) -> Take:
+        if self.function is None:
+            return self._with_delivery(route, otherwise)
+        return self._with_value(self.function, route, otherwise)
+
+    def _with_value(self, function: Callable[[Any], Awaitable[Any]], route: Route, otherwise: Take) -> Take:
+        read, counters, failed = self._read(route), self.counters, self.failed
 
         async def take(message: Message) -> Outcome:
-            try:
-                value = decode(message.payload)
-            except MessageError:
-                return await route.handle(Delivery(message, route))
+            value = read(message)
+            if value is _NOT_HERE:
+                return await otherwise(message)
+            if value is _UNSELECTED:
+                return DONE
             try:
                 await function(value)
             except asyncio.CancelledError as error:
@@ -48,8 +64,58 @@ class Straight:
             else:
                 counters.handled += 1
                 return DONE
-            delivery = Delivery(message, route)
-            delivery.value = value
-            return await self.failed(delivery, failure)
+            return await failed(_delivery(message, route, value), failure)
 
         return take
+
+    def _with_delivery(self, route: Route, otherwise: Take) -> Take:
+        read, counters, failed, inner = self._read(route), self.counters, self.failed, self.inner
+
+        async def take(message: Message) -> Outcome:
+            value = read(message)
+            if value is _NOT_HERE:
+                return await otherwise(message)
+            if value is _UNSELECTED:
+                return DONE
+            delivery = _delivery(message, route, value)
+            try:
+                outcome = await inner(delivery)
+            except Exception as error:
+                return await failed(delivery, error)
+            counters.handled += outcome.acknowledge
+            return outcome
+
+        return take
+
+    def _read(self, route: Route) -> Callable[[Message], Any]:
+        """The value of a message, or why it has none for us."""
+        early, late, counters = self.condition.early, self.condition.late, self.counters
+        decode, now = route.decode, self.now
+
+        def read(message: Message) -> Any:
+            for name, text in message.headers:
+                if name == EXPIRES_AT:
+                    moment = moment_of(text)
+                    if moment is not None and moment <= now() * 1000:
+                        return _NOT_HERE
+                elif name == SEQUENCE_ID:
+                    return _NOT_HERE
+            if early is not None and not early(message, None):
+                counters.unselected += 1
+                return _UNSELECTED
+            try:
+                value = decode(message.payload)
+            except MessageError:
+                return _NOT_HERE
+            if late is not None and not late(message, value):
+                counters.unselected += 1
+                return _UNSELECTED
+            return value
+
+        return read
+
+
+def _delivery(message: Message, route: Route, value: Any) -> Delivery:
+    delivery = Delivery(message, route)
+    delivery.value = value
+    return delivery

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from collections.abc import Awaitable, Callable, Hashable
 
 from dragoman.client.arguments import at_least
@@ -14,6 +15,24 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.message import header
 
 Identify = Callable[[Delivery], Hashable]
+
+
+_AtWork = dict[Hashable, asyncio.Future[None] | None]
+"""With something to wait for, once a copy has come."""
+
+
+class _Known:
+    """What was handled of one partition, or of one channel if messages have ids.
+
+    Two generations, the older one forgotten as a whole: cheaper than forgetting one by one.
+    """
+
+    __slots__ = ("at_work", "before", "handled")
+
+    def __init__(self) -> None:
+        self.handled: set[Hashable] = set()
+        self.before: set[Hashable] = set()
+        self.at_work: _AtWork = {}
 
 
 class Deduplicate:
@@ -37,72 +56,79 @@ class Deduplicate:
         self.dropped = 0
         self._most = remember
         self._identify = by
-        # Two generations, the older one forgotten as a whole: cheaper than forgetting one by one.
-        self._handled: set[Hashable] = set()
-        self._before: set[Hashable] = set()
-        self._at_work: dict[Hashable, asyncio.Future[None] | None] = {}
-        """With something to wait for, once a copy has come."""
+        self._known: dict[Hashable, _Known] = {}
+        self._noted = 0
 
     def __call__(self, delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
         if isinstance(delivery, Batch):
             return self._rest_of(delivery, next)
-        key = self._key(delivery)
-        if key in self._at_work:
-            return self._after_first(key, delivery, next)
-        if key in self._handled or key in self._before:
+        known, id = self._identified(delivery)
+        if id in known.at_work:
+            return self._after_first(known.at_work, id, delivery, next)
+        if id in known.handled or id in known.before:
             return self._drop()
-        self._at_work[key] = None
-        return self._first(key, delivery, next)
+        known.at_work[id] = None
+        return self._first(known, id, delivery, next)
 
-    def _key(self, delivery: Delivery) -> Hashable:
+    def _identified(self, delivery: Delivery) -> tuple[_Known, Hashable]:
         """Each group has all messages to handle, and an id counts within its channel."""
         message, group = delivery.message, delivery.route.group
+        place: Hashable = group, message.channel, message.partition
+        id: Hashable = message.offset
         if self._identify is not None:
             given = self._identify(delivery)
             if given is not None:
-                return group, given
+                place, id = group, given
         elif message.headers:
-            id = header(message.headers, MESSAGE_ID)
-            if id is not None:
-                return group, message.channel, id
-        return group, message.channel, message.partition, message.offset
+            found = header(message.headers, MESSAGE_ID)
+            if found is not None:
+                place, id = (group, message.channel), found
+        known = self._known.get(place)
+        if known is None:
+            known = self._known[place] = _Known()
+        return known, id
 
     async def _rest_of(self, batch: Batch, next: Handler) -> Outcome:
         """A batch that comes again may have other members: only those that are known are left out."""
-        fresh: dict[Hashable, Delivery] = {}
+        fresh: dict[tuple[int, Hashable], tuple[_Known, Delivery]] = {}
         for each in batch.members:
-            key = self._key(each)
-            if key not in self._handled and key not in self._before:
-                fresh.setdefault(key, each)
+            known, id = self._identified(each)
+            if id not in known.handled and id not in known.before:
+                fresh.setdefault((builtins.id(known), id), (known, each))
         self.dropped += len(batch.members) - len(fresh)
         if not fresh:
             return DONE
-        outcome = await next(Batch(list(fresh.values())))
+        outcome = await next(Batch([each for _, each in fresh.values()]))
         if outcome.acknowledge:
-            for key in fresh:
-                self._remember(key)
+            for (_, id), (known, _) in fresh.items():
+                self._remember(known, id)
         return outcome
 
-    def _remember(self, key: Hashable) -> None:
-        self._handled.add(key)
-        if len(self._handled) >= self._most:
-            self._before, self._handled = self._handled, set()
+    def _remember(self, known: _Known, id: Hashable) -> None:
+        known.handled.add(id)
+        self._noted += 1
+        if self._noted >= self._most:
+            self._noted = 0
+            for each in self._known.values():
+                each.before, each.handled = each.handled, set()
 
-    async def _first(self, key: Hashable, delivery: Delivery, next: Handler) -> Outcome:
+    async def _first(self, known: _Known, id: Hashable, delivery: Delivery, next: Handler) -> Outcome:
         try:
             outcome = await next(delivery)
             if outcome.acknowledge:
-                self._remember(key)
+                self._remember(known, id)
             return outcome
         finally:
-            waited_for = self._at_work.pop(key)
+            waited_for = known.at_work.pop(id)
             if waited_for is not None:
                 waited_for.set_result(None)
 
-    async def _after_first(self, key: Hashable, delivery: Delivery, next: Handler) -> Outcome:
-        first = self._at_work[key]
+    async def _after_first(
+        self, at_work: _AtWork, id: Hashable, delivery: Delivery, next: Handler
+    ) -> Outcome:
+        first = at_work[id]
         if first is None:
-            first = self._at_work[key] = asyncio.get_running_loop().create_future()
+            first = at_work[id] = asyncio.get_running_loop().create_future()
         await asyncio.wait((first,))
         return await self(delivery, next)
 

@@ -46,8 +46,11 @@ def expiry(
 
 
 def expires_at(headers: Headers) -> int | None:
-    """Milliseconds since the epoch. A header that is not a number does not count."""
+    """Milliseconds since the epoch."""
     value = header(headers, EXPIRES_AT)
-    if value is None or len(value) > 19 or not value.isdigit():
-        return None
-    return int(value)
+    return None if value is None else moment_of(value)
+
+
+def moment_of(value: bytes) -> int | None:
+    """A header that is not a number does not count."""
+    return int(value) if len(value) <= 19 and value.isdigit() else None
