@@ -48,7 +48,7 @@ class Flight:
     @property
     def unhandled(self) -> int:
         """How many of those in flight wait for their handlers, or for these to end."""
-        return max(0, self.count - sum(len(lane.done) for lane in self._lanes()))
+        return max(0, self.count - sum(len(place.done) for place in self._places.values()))
 
     def take(self, messages: Sequence[Message]) -> None:
         if self.stopped is not None:
@@ -68,7 +68,7 @@ class Flight:
 
     async def _work(self, place: Place, lane: Lane) -> None:
         RECEIVER.set(self._receiver)
-        queue, finish, handle = lane.queue, lane.done.append, place.intake.handle
+        queue, finish, handle = lane.queue, place.done.append, place.intake.handle
         lost, observe = self._receiver.lost, place.intake.latency.observe
         asked, started = 0.0, perf_counter()
         try:
@@ -127,7 +127,7 @@ class Flight:
                 place.intake.latency.observe(perf_counter() - started)
                 for message, outcome in zip(messages, outcomes, strict=True):
                     if outcome.acknowledge:
-                        lane.done.append(message)
+                        place.done.append(message)
                     else:
                         self._unfinished(place, message, outcome)
                 self._tell_progress()
@@ -167,10 +167,9 @@ class Flight:
     def collect(self) -> None:
         """Note what the lanes have finished. They leave it where it lies: all at once is cheaper."""
         for place in self._places.values():
-            for lane in place.lanes:
-                if lane.done:
-                    self._finish(place, lane.done)
-                    lane.done.clear()
+            if place.done:
+                self._finish(place, place.done)
+                place.done.clear()
 
     def _forget(self, place: Place, message: Message) -> None:
         place.intake.counters.revoked += 1
@@ -197,7 +196,7 @@ class Flight:
 
     async def progress(self, timeout: float) -> None:
         """Wait until something is finished, if nothing is that is not noted yet."""
-        if any(lane.done for lane in self._lanes()):
+        if any(place.done for place in self._places.values()):
             return
         self._progress = asyncio.get_running_loop().create_future()
         await asyncio.wait((self._progress,), timeout=timeout)

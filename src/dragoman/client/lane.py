@@ -35,16 +35,12 @@ class Intake:
 
 
 class Lane:
-    """Messages that must not overtake each other. ``task`` works on them while there are any.
+    """Messages that must not overtake each other. ``task`` works on them while there are any."""
 
-    Those in ``done`` are handled, and wait to be noted as that.
-    """
-
-    __slots__ = ("_waiter", "_wanted", "done", "queue", "task")
+    __slots__ = ("_waiter", "_wanted", "queue", "task")
 
     def __init__(self) -> None:
         self.queue: deque[Message] = deque()
-        self.done: list[Message] = []
         self.task: asyncio.Task[None] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._wanted = 0
@@ -75,16 +71,18 @@ class Lane:
 class Place:
     """One partition of one channel: its lanes, and its watermark if acknowledging is cumulative.
 
-    From ``given_back`` on, messages are about to be released to the broker, which delivers them again.
+    From ``given_back`` on, messages are about to be released to the broker, which delivers them again. Those
+    in ``done`` are handled, and wait to be noted as that.
     """
 
-    __slots__ = ("_turn", "given_back", "intake", "lanes", "watermark")
+    __slots__ = ("_turn", "done", "given_back", "intake", "lanes", "watermark")
 
     def __init__(self, intake: Intake, cumulative: bool) -> None:
         self.intake = intake
         self.lanes = [Lane() for _ in range(intake.concurrency)]
         self.watermark = Watermark() if cumulative else None
         self.given_back: int | None = None
+        self.done: list[Message] = []
         self._turn = 0
 
     def take(self, run: list[Message]) -> int:

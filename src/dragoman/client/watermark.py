@@ -54,13 +54,13 @@ class Watermark:
         return True
 
     def finish_run(self, messages: Sequence[Message]) -> int:
-        """Note that messages of one lane are done with, in the order in which it handled them.
+        """Note that messages are done with, in the order in which they were handled.
 
         Gives how many were in flight: the others were given back or forgotten meanwhile.
         """
         offsets = [message.offset or 0 for message in messages]
         count, order = len(offsets), self._order
-        # A lane may have handled one twice, if it came again meanwhile: each must be the next.
+        # One may have been handled twice, if it came again meanwhile: each must be the next.
         if list(islice(order, count)) != offsets or not self._open.issuperset(offsets):
             return sum(map(self.finish, messages, offsets))
         # They are the first of all in flight.
