@@ -9,6 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from math import inf
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -21,11 +24,13 @@ from hypothesis.stateful import (
 )
 
 from dragoman import Message
+from dragoman.client import flight
 from dragoman.client.flight import Flight
-from dragoman.client.lane import Intake
+from dragoman.client.lane import Direct, Intake, Reading
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Outcome, again
 from dragoman.core.errors import BrokerUnavailable, Revoked
+from dragoman.core.run import Run
 
 PARTITIONS = 1
 """The fewer, the more often do steps meet each other."""
@@ -103,22 +108,49 @@ class Reference:
             raise BrokerUnavailable("broken by the test")
 
 
+class Wanted(Exception):
+    """What a function that gives nothing wants to become of its message."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
 class DeliveryMachine(RuleBasedStateMachine):
     @initialize(
         cumulative=st.booleans(),
+        direct=st.booleans(),
+        asking=st.booleans(),
         concurrency=st.sampled_from([1, 3]),
         sizes=st.lists(st.integers(0, 5), min_size=PARTITIONS, max_size=PARTITIONS),
     )
-    def begin(self, cumulative: bool, concurrency: int, sizes: list[int]) -> None:
+    def begin(self, cumulative: bool, direct: bool, asking: bool, concurrency: int, sizes: list[int]) -> None:
+        # Whether a partition is still ours is asked now and then: here before each message, or never.
+        self.patience = patch.object(flight, "_OURS_FOR", -1.0 if asking else inf)
+        self.patience.start()
         self.loop = asyncio.new_event_loop()
         self.sizes = sizes
         self.concurrency = concurrency
         self.receiver = Reference(cumulative, [Partition(list(range(size))) for size in sizes])
         self.running: dict[int, tuple[Message, asyncio.Future[Outcome]]] = {}
         self.serial = 0
-        self.flight = Flight(
-            self.receiver, cumulative, {"c": Intake(self._handle, concurrency, ChannelMetrics())}
-        )  # type: ignore[arg-type]
+        ahead = Direct(self._read, self._failed) if direct else None
+        intake = Intake(self._handle, concurrency, ChannelMetrics(), direct=ahead)
+        self.flight = Flight(self.receiver, cumulative, {"c": intake})  # type: ignore[arg-type]
+
+    def _read(self, run: Run, places: Sequence[int]) -> Reading | None:
+        """Values are the messages themselves. Some offsets have none."""
+        values = list(takewhile(lambda each: (each.offset or 0) % 4 != 2, map(run.one, places)))
+        return (self._call, values) if values else None
+
+    async def _call(self, message: Message) -> None:
+        outcome = await self._handle(message)
+        if outcome is not DONE:
+            raise Wanted(outcome)
+
+    async def _failed(self, message: Message, error: Exception) -> Outcome:
+        if isinstance(error, Wanted):
+            return error.outcome
+        raise error
 
     async def _handle(self, message: Message) -> Outcome:
         self.serial += 1
@@ -212,6 +244,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         finally:
             self.loop.run_until_complete(self.flight.stop())
             self.loop.close()
+            self.patience.stop()
 
     def _finish_everything(self) -> None:
         for _ in range(200):

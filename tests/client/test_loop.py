@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -26,6 +27,7 @@ from dragoman.client import consumer as loop
 from dragoman.client.flight import Flight
 from dragoman.core.broker import Acknowledgement
 from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.run import Listed
 from tests.client.scripted import ScriptedBroker, numbered
 from tests.client.waiting import until
 
@@ -116,6 +118,26 @@ async def test_only_the_lowest_unfinished_message_bounds_what_is_committed(
         slow.set()
         await until(lambda: max(cumulative.receiver.offsets) == 49)
     assert finished == set(range(50))
+
+
+async def test_what_comes_again_while_it_is_handled_is_not_kept(cumulative: ScriptedBroker) -> None:
+    go = asyncio.Event()
+
+    async def handle(number: int) -> None:
+        await go.wait()
+
+    def runs() -> int:
+        gc.collect()
+        return sum(isinstance(each, Listed) for each in gc.get_objects())
+
+    async with client(cumulative, worker(handle)) as working:
+        before = runs()
+        for _ in range(10):
+            cumulative.receiver.deliver(*numbered(3))
+        await until(lambda: working.metrics.of("work").received == 30)
+        assert runs() - before == 1
+        go.set()
+        await until(lambda: 2 in cumulative.receiver.offsets)
 
 
 async def test_each_message_is_acknowledged_alone_where_the_broker_can() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from dragoman import (
     EndpointOptions,
     Handler,
     Outcome,
+    Payload,
     RetryOptions,
     endpoint,
 )
@@ -32,6 +34,7 @@ from dragoman.core.message import Message
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
 from tests.client.loans import LoanRequest
+from tests.client.scripted import ScriptedBroker
 from tests.client.waiting import until
 
 ONCE = EndpointOptions(retry=RetryOptions(attempts=1))
@@ -370,6 +373,52 @@ async def test_of_a_batch_only_known_messages_are_dropped() -> None:
         assert await once(each, note) is DONE
     assert calls == [[b"a", b"b"], [b"c"], [b"d"]]
     assert once.dropped == 5
+
+
+async def test_a_channel_that_was_made_anew_has_messages_that_were_not_handled() -> None:
+    once, clock = Deduplicate(), Clock()
+    calls: list[int | None] = []
+
+    async def note(delivery: Delivery) -> Outcome:
+        calls.append(delivery.message.timestamp)
+        return DONE
+
+    for timestamp in (1, 1, 2, 2):
+        delivery = clock.delivery()
+        delivery.message = delivery.message._replace(partition=0, offset=0, timestamp=timestamp)
+        await once(delivery, note)
+    assert calls == [1, 2]
+
+
+async def test_messages_pass_if_the_broker_numbers_them_anew_for_each_receiver() -> None:
+    broker = ScriptedBroker()
+    broker.capabilities = replace(broker.capabilities, replay=False)
+    await broker.connect()
+    got: list[bytes] = []
+
+    @endpoint("work", middleware=[Deduplicate()])
+    async def work(payload: Annotated[bytes, Payload]) -> None:
+        got.append(payload)
+
+    for payload in (b"one", b"two"):
+        async with Client(broker, "memory://", [work]):
+            broker.receiver.deliver(Message("work", payload, None, (), 0, 0, 1_000))
+            await until(lambda: broker.receiver.offsets == [0])
+    await broker.close()
+    assert got == [b"one", b"two"]
+
+
+async def test_of_a_batch_those_that_cannot_be_told_apart_all_pass() -> None:
+    once, clock = Deduplicate(), Clock()
+    sizes: list[int] = []
+
+    async def note(delivery: Delivery) -> Outcome:
+        sizes.append(delivery.size)
+        return DONE
+
+    for _ in range(2):
+        await once(Batch([clock.delivery(), clock.delivery()]), note)
+    assert sizes == [2, 2]
 
 
 async def test_a_throttle_counts_the_messages_of_a_batch() -> None:

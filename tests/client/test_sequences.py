@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman import Client, EndpointOptions, Message, RetryOptions, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
+from dragoman.client import consumer as loop
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
 from dragoman.client.dead_letters import DeadLetters
@@ -21,9 +23,10 @@ from dragoman.client.role import Sending
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import cut, join, place_of
 from dragoman.core.channel import Channel
-from dragoman.core.errors import ConfigurationError, EncodeError, FrameError
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError, EncodeError, FrameError
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
+from tests.client.scripted import ScriptedBroker, numbered
 from tests.client.waiting import until
 
 
@@ -141,6 +144,57 @@ async def test_parts_stay_unacknowledged_until_the_whole_is_handled(
         await until(lambda: _done(memory))
     assert first.seen == []
     assert second.seen == [PICTURE]
+
+
+async def test_a_part_that_was_given_back_stays_unacknowledged_when_it_comes_again(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    """The whole before it fails: all in flight behind the first part of that come again."""
+    await memory.create(Channel("pictures", 1))
+    failing, unfinished = await parts_of(registry, 6000), await parts_of(registry, 6000)
+    calls: list[str] = []
+    options = EndpointOptions(retry=RetryOptions(attempts=1, delay=0.0), dead_letter=None)
+
+    @endpoint("pictures", options=options)
+    async def on_picture(picture: Picture) -> None:
+        calls.append(picture.name)
+        if len(calls) == 1:
+            raise ValueError
+
+    async with Client(memory, registry, [on_picture]) as client:
+        await memory.publish([failing[0], unfinished[0], failing[1]])
+        await until(lambda: calls == ["p", "p"])
+        await client.publish("pictures", Picture("small", b""))
+        await until(lambda: calls == ["p", "p", "small"])
+    [lag] = await memory.lag("pictures")
+    assert lag.committed == 1
+    async with Client(memory, registry, [on_picture]):
+        await memory.publish([unfinished[1]])
+        await until(lambda: "p" in calls[3:])
+
+
+async def test_a_part_is_held_that_another_receiver_has_numbered_anew(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_rest", lambda failures: 0.001)
+    broker = ScriptedBroker()
+    await broker.connect()
+    one, two = await parts_of(registry, 6000)
+    gallery = Gallery()
+    async with Client(broker, registry, [gallery.endpoint]) as client:
+        broker.receiver.deliver(one._replace(partition=0, offset=7))
+        await until(lambda: client.metrics.of("pictures").received == 1)
+        for _ in range(loop.PATIENCE):
+            broker.receiver.fail(BrokerUnavailable("Gone."))
+        await until(lambda: len(broker.receivers) == 2)
+        broker.receiver.deliver(one._replace(partition=0, offset=0), numbered(1, "pictures", start=1)[0])
+        await until(lambda: client.metrics.of("pictures").invalid == 1)
+        await asyncio.sleep(0.2)
+        assert broker.receiver.offsets == []
+        broker.receiver.deliver(two._replace(partition=0, offset=2))
+        await until(lambda: broker.receiver.offsets == [2])
+    await broker.close()
+    assert gallery.seen == [PICTURE]
 
 
 async def test_two_sequences_and_single_messages_may_be_mixed(

@@ -22,6 +22,7 @@ from dragoman import (
 )
 from dragoman.client import headers
 from dragoman.client.chain import Chain
+from dragoman.client.contracts import Contracts
 from dragoman.client.dead_letters import DeadLetters
 from dragoman.client.history import history
 from tests.client.waiting import until
@@ -39,7 +40,7 @@ async def observed(delivery: Delivery, next: Handler) -> Outcome:
     return await next(delivery)
 
 
-@pytest.fixture(params=["by value", "by delivery", "the long way"])
+@pytest.fixture(params=["directly", "by value", "by delivery", "the long way"])
 async def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Start a client whose endpoint calls a handler, and publish three orders."""
     own = [observed] if request.param == "by delivery" else []
@@ -53,6 +54,9 @@ async def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         async def on_order(order: Order) -> None:
             await handle(order)
 
+        if request.param == "by value":
+            # Whoever has a header is looked at.
+            publishing = {"headers": {"from": "afar"}} | publishing
         client = Client("memory://", "memory://", [on_order])
         await clients.enter_async_context(client)
         for number in range(3):
@@ -152,3 +156,31 @@ async def test_a_cancellation_inside_a_handler_is_a_failure_like_others(run: Any
     client = await run(handle)
     await until(lambda: client.metrics.of("orders").handled == 3)
     assert seen == [0, 0, 1, 2]
+
+
+async def test_a_codec_that_fails_as_none_should_stops_nothing_for_good(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes again, and so do those behind it, as long as that takes."""
+    broken, seen, make = True, [], Contracts.frame_decoder
+
+    async def defective(*arguments: Any) -> Callable[[bytes], Any]:
+        decode = await make(*arguments)
+
+        def read(frame: bytes) -> Any:
+            order = decode(frame)
+            if broken and order.number == 1:
+                raise ValueError("no error of ours")
+            return order
+
+        return read
+
+    async def handle(order: Order) -> None:
+        seen.append(order.number)
+
+    monkeypatch.setattr(Contracts, "frame_decoder", defective)
+    client = await run(handle)
+    await until(lambda: client.metrics.of("orders").returned > 0)
+    broken = False
+    await until(lambda: client.metrics.of("orders").handled == 3)
+    assert sorted(seen) == [0, 1, 2]

@@ -7,10 +7,15 @@ from hypothesis import strategies as st
 
 from dragoman.client.watermark import Watermark
 from dragoman.core.message import Message
+from dragoman.core.run import Listed, Run, offset_of
 
 
-def message(offset: int) -> Message:
-    return Message("c", b"", partition=0, offset=offset)
+def run(*offsets: int) -> Run:
+    return Listed([Message("c", b"", partition=0, offset=offset) for offset in offsets])
+
+
+def finish_run(watermark: Watermark, *offsets: int) -> int:
+    return watermark.finish_run(run(*offsets), range(len(offsets)))
 
 
 def taken(*offsets: int) -> Watermark:
@@ -22,12 +27,12 @@ def taken(*offsets: int) -> Watermark:
 
 def finish(watermark: Watermark, *offsets: int) -> None:
     for offset in offsets:
-        watermark.finish(message(offset), offset)
+        watermark.finish((run(offset), 0))
 
 
 def collected(watermark: Watermark) -> int | None:
     mark = watermark.collect()
-    return None if mark is None else mark.offset
+    return None if mark is None else offset_of(mark)
 
 
 def test_the_mark_follows_messages_that_finish_in_order() -> None:
@@ -47,17 +52,17 @@ def test_a_message_that_finishes_early_waits_for_those_before_it() -> None:
 
 def test_a_run_that_was_handled_out_of_order_does_not_take_its_neighbour_along() -> None:
     watermark = taken(3, 4, 5, 9)
-    assert watermark.finish_run([message(3), message(9), message(5)]) == 3
+    assert finish_run(watermark, 3, 9, 5) == 3
     assert collected(watermark) == 3
     assert watermark.holds(4)
 
 
 def test_a_message_that_was_handled_twice_does_not_stand_for_its_neighbour() -> None:
     watermark = taken(3, 4, 5)
-    assert watermark.finish_run([message(3), message(3), message(5)]) == 2
+    assert finish_run(watermark, 3, 3, 5) == 2
     assert collected(watermark) == 3
     assert watermark.holds(4)
-    assert watermark.finish_run([message(4)]) == 1
+    assert finish_run(watermark, 4) == 1
     assert collected(watermark) == 5
 
 
@@ -66,7 +71,7 @@ def test_a_run_may_hold_messages_that_were_taken_already() -> None:
     assert not watermark.take_run([4, 5])
     assert not watermark.holds(5)
     assert watermark.take_run([5, 8])
-    assert watermark.finish_run([message(each) for each in (3, 4, 5, 8)]) == 4
+    assert finish_run(watermark, 3, 4, 5, 8) == 4
     assert collected(watermark) == 8
 
 
@@ -96,7 +101,7 @@ def test_what_was_given_back_is_not_acknowledged_by_a_late_finish() -> None:
     watermark = taken(0, 1, 2, 3)
     finish(watermark, 2)
     assert watermark.cut(1) == 2
-    assert not watermark.finish(message(3), 3)
+    assert not watermark.finish((run(3), 0))
     finish(watermark, 0)
     assert collected(watermark) == 0
     assert watermark.take(1)
@@ -134,24 +139,24 @@ def test_no_mark_ever_passes_an_unfinished_message(steps: list[tuple[str, int]])
     unfinished: set[int] = set()
     finished: set[int] = set()
     for step, offset in steps:
-        run = list(range(offset, min(offset + 4, 13)))
+        some = list(range(offset, min(offset + 4, 13)))
         match step:
             case "take run":
-                if watermark.take_run(run):
-                    assert not unfinished & set(run)
-                    unfinished |= set(run)
+                if watermark.take_run(some):
+                    assert not unfinished & set(some)
+                    unfinished |= set(some)
             case "finish run":
                 # As a lane does that met the last one first, or the first one twice: it had come again.
-                handled = ([run[-1], *run[:-1]], run, [run[0], run[0], *run[2:]])[offset % 3]
+                handled = ([some[-1], *some[:-1]], some, [some[0], some[0], *some[2:]])[offset % 3]
                 known = unfinished & set(handled)
-                assert watermark.finish_run([message(each) for each in handled]) == len(known)
+                assert finish_run(watermark, *handled) == len(known)
                 unfinished -= known
                 finished |= known
             case "take":
                 if watermark.take(offset):
                     unfinished.add(offset)
             case "finish":
-                if watermark.finish(message(offset), offset):
+                if watermark.finish((run(offset), 0)):
                     unfinished.remove(offset)
                     finished.add(offset)
             case "cut":

@@ -83,7 +83,7 @@ class Assembly:
                 handle = when_due(intake.handle, channel, self.pauses)
                 subscription = Subscription((name,), retry_group(endpoint.group), member=self.options.name)
                 batch = None if intake.batch is None else replace(intake.batch, handle=batches(handle))
-                waiting = {name: replace(intake, handle=handle, batch=batch)}
+                waiting = {name: replace(intake, handle=handle, batch=batch, direct=None)}
                 found.append(self._consumer(subscription, waiting))
         return found
 
@@ -92,18 +92,21 @@ class Assembly:
         options = first.options
         candidates = [each for one, given in endpoints for each in await self._candidates(one, given)]
         failures = self._failures(first)
-        dispatcher = Dispatcher(first.channel, first.group, candidates, self.contracts, failures, self.pauses)
-        batch = None
+        positions = self.broker.capabilities.replay
+        dispatcher = Dispatcher(
+            first.channel, first.group, candidates, self.contracts, failures, self.pauses, positions
+        )
+        batch = direct = None
         if first.batch or any(one.transactional for one, _ in endpoints):
             handle = without_parts(dispatcher.handle, dispatcher.refuse)
         else:
             assembler = Assembler(dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses)
-            handle = dispatcher.straight(assembler.take)
+            handle, direct = dispatcher.straight(assembler.take), dispatcher.direct()
         if first.batch:
             batch = Batching(batches(handle), options.batch_size, options.batch_wait)
         lanes = 1 if first.batch else options.concurrency
         counters, latency = self.metrics.of(first.channel), self.metrics.latency_of(first.channel)
-        return Intake(handle, lanes, counters, batch, latency)
+        return Intake(handle, lanes, counters, batch, latency, direct)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
         handle, straight = await self._handler(endpoint, given)

@@ -32,6 +32,8 @@ class Route:
     """Must come before ``read_key`` where keys are records: it may have to ask the registry."""
     pause: Callable[[float], Awaitable[bool]] | None = None
     """Rest so many seconds; ``False`` at once when the client is closing."""
+    by_position: bool = True
+    """Messages that have no id may be told apart by where they stand in their channel."""
 
 
 class Delivery:

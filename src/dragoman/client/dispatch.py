@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat, takewhile
 from typing import Any
 
 from dragoman.client.burial import code_of
@@ -14,6 +16,7 @@ from dragoman.client.delivery import Delivery, Route
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import SETTLED
 from dragoman.client.keyreading import KeyReader
+from dragoman.client.lane import Direct, Reading
 from dragoman.client.outcome import DONE, Handler, Outcome, again
 from dragoman.client.pausing import Pauses
 from dragoman.client.straight import Straight, Take
@@ -27,6 +30,7 @@ from dragoman.core.errors import (
     RegistryError,
 )
 from dragoman.core.message import Message
+from dragoman.core.run import Run
 from dragoman.schema.framing import HEADER_SIZE, unframe
 
 log = logging.getLogger("dragoman.client")
@@ -70,12 +74,14 @@ class Dispatcher:
         contracts: Contracts,
         failures: Failures,
         pauses: Pauses,
+        by_position: bool,
     ) -> None:
         self._channel = channel
         self._group = group
         self._contracts = contracts
         self._failures = failures
         self._pauses = pauses
+        self._by_position = by_position
         self._largest = contracts.largest_message
         # The newest version is asked first; endpoints that take every version come last.
         self._candidates = sorted(
@@ -83,6 +89,8 @@ class Dispatcher:
         )
         self._routes: dict[bytes | None, Route] = {}
         self._ways: dict[bytes, Take] = {}
+        self._direct: dict[bytes, tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]] = {}
+        self._after_failure: dict[bytes, Callable[[Message, Exception], Awaitable[Outcome]]] = {}
         self._learning = asyncio.Lock()
         raw = next((each for each in candidates if each.raw), None)
         self._raw = None if raw is None else self._made(raw, lambda frame: frame, None)
@@ -105,6 +113,34 @@ class Dispatcher:
             return otherwise(message) if way is None else way(message)
 
         return take
+
+    def direct(self) -> Direct:
+        """Shorter still, for messages that are nothing but a value to an endpoint that wants nothing else."""
+        find, largest = self._direct.get, self._largest
+
+        def read(run: Run, places: Sequence[int]) -> Reading | None:
+            first: Any = run.payloads[places[0]]
+            header = first[:HEADER_SIZE]
+            found = find(header)
+            if found is None:
+                return None
+            decode, function = found
+            frames: list[Any] = [run.payloads[at] for at in places]
+            alike = len(list(takewhile(bool, map(bytes.startswith, frames, repeat(header)))))
+            if alike < len(frames):
+                frames = frames[:alike]
+            if max(map(len, frames)) > largest:
+                return None
+            values: list[Any] = []
+            # Those before one that cannot be read are there nonetheless.
+            with contextlib.suppress(MessageError):
+                values.extend(map(decode, frames))
+            return (function, values) if values else None
+
+        return Direct(read, self._failed)
+
+    def _failed(self, message: Message, error: Exception) -> Awaitable[Outcome]:
+        return self._after_failure[(message.payload or b"")[:HEADER_SIZE]](message, error)
 
     def handle(self, message: Message) -> Awaitable[Outcome]:
         """The same for those that go the long way."""
@@ -157,8 +193,14 @@ class Dispatcher:
         decode = await self._contracts.frame_decoder(schema_id, cls, known)
         route = self._made(candidate, decode, version)
         if candidate.straight is not None and self._otherwise is not None:
-            self._ways[frame[:HEADER_SIZE]] = candidate.straight.way(route, self._otherwise)
+            self._shorten(frame[:HEADER_SIZE], candidate.straight, route, self._otherwise)
         return route
+
+    def _shorten(self, header: bytes, straight: Straight, route: Route, otherwise: Take) -> None:
+        self._ways[header] = straight.way(route, otherwise)
+        if straight.direct is not None:
+            self._direct[header] = route.decode, straight.direct
+            self._after_failure[header] = straight.after_failure(route)
 
     def _made(
         self, candidate: Candidate, decode: Callable[[Any], Any], version: ContractVersion | None
@@ -174,6 +216,7 @@ class Dispatcher:
             candidate.read_key,
             learn,
             self._pauses,
+            self._by_position,
         )
 
     def _tombstone(self) -> Route:

@@ -5,30 +5,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import perf_counter
+from typing import Any
 
 from dragoman.client.cancellation import as_failure
-from dragoman.client.lane import Intake, Lane, Place
+from dragoman.client.histogram import LEAST
+from dragoman.client.lane import Direct, Intake, Lane, Place, Reading, Stretch
 from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
 from dragoman.core.broker import Receiver
 from dragoman.core.errors import Revoked
-from dragoman.core.message import Message, place_of
+from dragoman.core.message import Message
+from dragoman.core.run import Entry, Run, message_at, offset_of, runs_of
 
 log = logging.getLogger("dragoman.client")
 
 _OURS_FOR = 0.001
 """Seconds until the receiver is asked again whether a partition is still ours: not for each quick message."""
+_AHEAD = 32
+"""So many values are read at once."""
 
 
 class Flight:
     """Takes deliveries, has them handled, and settles them with the receiver when the loop says so.
 
-    ``count`` is how many are in flight, as of the last ``collect``; ``waiting`` of them for others to come,
-    without which they cannot be handled. Handlers run in lanes, each lane a task while it has work, so that a
-    handler which never waits costs no task of its own.
+    ``count`` is how many are in flight, some of them handled since the last ``collect``; ``waiting`` of them
+    for others to come, without which they cannot be handled. Handlers run in lanes, each lane a task while
+    it has work, so that a handler which never waits costs no task of its own.
     """
 
     def __init__(self, receiver: Receiver, cumulative: bool, intakes: Mapping[str, Intake]) -> None:
@@ -48,73 +52,142 @@ class Flight:
     @property
     def unhandled(self) -> int:
         """How many of those in flight wait for their handlers, or for these to end."""
-        return max(0, self.count - sum(len(place.done) for place in self._places.values()))
+        return max(0, self.count - sum(place.done for place in self._places.values()))
 
     def take(self, messages: Sequence[Message]) -> None:
         if self.stopped is not None:
             return
-        for (channel, partition), run in groupby(messages, place_of):
-            place = self._places.get((channel, partition))
+        for run in runs_of(messages):
+            place = self._places.get((run.channel, run.partition))
             if place is None:
-                place = Place(self._intakes[channel], self._cumulative)
-                self._places[channel, partition] = place
-            came = list(run)
-            place.intake.counters.received += len(came)
-            self.count += place.take(came)
+                place = Place(self._intakes[run.channel], self._cumulative)
+                self._places[run.channel, run.partition] = place
+            place.intake.counters.received += len(run)
+            self.count += place.take(run)
             for lane in place.lanes:
-                if lane.queue and lane.task is None:
+                if lane.task is None and len(lane):
                     work = self._work if place.intake.batch is None else self._work_in_batches
                     lane.task = asyncio.create_task(work(place, lane))
 
     async def _work(self, place: Place, lane: Lane) -> None:
         RECEIVER.set(self._receiver)
-        queue, finish, handle = lane.queue, place.done.append, place.intake.handle
-        lost, observe = self._receiver.lost, place.intake.latency.observe
-        asked, started = 0.0, perf_counter()
         try:
-            while queue:
-                message = queue.popleft()
-                if started - asked > _OURS_FOR:
-                    asked = started
-                    if lost(message):
-                        self._forget(place, message)
-                        asked = 0.0
-                        continue
-                try:
-                    outcome = await handle(message)
-                except asyncio.CancelledError as error:
-                    outcome = kept(message, as_failure(error))
-                except Exception as error:
-                    outcome = kept(message, error)
-                ended = perf_counter()
-                observe(ended - started)
-                started = ended
-                if not outcome.acknowledge:
-                    self._unfinished(place, message, outcome)
-                    continue
-                finish(message)
-                if self._progress is not None:
-                    self._tell_progress()
+            while (stretch := lane.next()) is not None:
+                place.worked.append(stretch)
+                await self._work_on(stretch, place)
         finally:
             lane.task = None
             self._tell_progress()
+
+    async def _work_on(self, stretch: Stretch, place: Place) -> None:
+        intake, run, lost = place.intake, stretch.run, self._receiver.lost
+        handle, observe = intake.handle, intake.latency.observe
+        direct = intake.direct if run.plain else None
+        asked, started = 0.0, perf_counter()
+        while stretch.begun < stretch.end:
+            at = stretch.places[stretch.begun]
+            if started - asked > _OURS_FOR:
+                asked = started
+                if lost(run.one(at)):
+                    stretch.begun += 1
+                    self._forget(place, stretch.leave_out())
+                    asked = 0.0
+                    continue
+            if direct is not None:
+                found = _read(direct, stretch)
+                if found is not None:
+                    await self._hand_over(*found, direct, stretch, place)
+                    started = perf_counter()
+                    continue
+            stretch.begun += 1
+            try:
+                outcome = await handle(run.messages[at])
+            except asyncio.CancelledError as error:
+                outcome = kept(run.one(at), as_failure(error))
+            except Exception as error:
+                outcome = kept(run.one(at), error)
+            ended = perf_counter()
+            observe(ended - started)
+            started = ended
+            self._came_out(stretch, place, outcome)
+
+    async def _hand_over(
+        self,
+        function: Callable[[Any], Awaitable[object]],
+        values: Sequence[Any],
+        direct: Direct,
+        stretch: Stretch,
+        place: Place,
+    ) -> None:
+        """Let an endpoint's function handle the next messages, of which these are the values.
+
+        One turn of this loop is what each message costs beside its reading and its handler.
+        """
+        begun, counters, latency = stretch.begun, place.intake.counters, place.intake.latency
+        quick, slow = 0, 0.0
+        first = asked = started = perf_counter()
+        try:
+            for value in values:
+                if begun >= stretch.end:
+                    return
+                if started - asked > _OURS_FOR:
+                    asked = started
+                    if self._receiver.lost(stretch.run.one(stretch.places[begun])):
+                        return
+                stretch.begun = begun = begun + 1
+                try:
+                    await function(value)
+                except asyncio.CancelledError as error:
+                    failure: Exception = as_failure(error)
+                except Exception as error:
+                    failure = error
+                else:
+                    counters.handled += 1
+                    stretch.ended = begun
+                    ended = perf_counter()
+                    if ended - started <= LEAST:
+                        quick += 1
+                    else:
+                        latency.observe(ended - started)
+                        slow += ended - started
+                    started = ended
+                    if self._progress is not None:
+                        self._tell_progress()
+                    continue
+                entry = stretch.run, stretch.places[begun - 1]
+                outcome = await _failed(entry, failure, direct)
+                ended = perf_counter()
+                latency.observe(ended - started)
+                slow += ended - started
+                started = ended
+                self._came_out(stretch, place, outcome)
+        finally:
+            latency.observe_quick(quick, started - first - slow)
+
+    def _came_out(self, stretch: Stretch, place: Place, outcome: Outcome) -> None:
+        """What is to become of the message begun last."""
+        if outcome.acknowledge:
+            stretch.ended = stretch.begun
+            self._tell_progress()
+        else:
+            self._unfinished(place, stretch.leave_out(), outcome)
 
     async def _work_in_batches(self, place: Place, lane: Lane) -> None:
         RECEIVER.set(self._receiver)
         batch = place.intake.batch
         assert batch is not None
         try:
-            while lane.queue:
+            while len(lane):
                 await lane.filled(batch.size, batch.wait)
-                taken = [lane.queue.popleft() for _ in range(min(batch.size, len(lane.queue)))]
-                messages = []
-                for message in taken:
-                    if self._receiver.lost(message):
-                        self._forget(place, message)
+                entries = []
+                for entry in lane.begin(batch.size):
+                    if self._receiver.lost(message_at(entry)):
+                        self._forget(place, entry)
                     else:
-                        messages.append(message)
-                if not messages:
+                        entries.append(entry)
+                if not entries:
                     continue
+                messages = [run.messages[at] for run, at in entries]
                 started = perf_counter()
                 outcomes: Sequence[Outcome]
                 try:
@@ -125,68 +198,72 @@ class Flight:
                 except Exception as error:
                     outcomes = [kept(message, error) for message in messages]
                 place.intake.latency.observe(perf_counter() - started)
-                for message, outcome in zip(messages, outcomes, strict=True):
+                for entry, outcome in zip(entries, outcomes, strict=True):
                     if outcome.acknowledge:
-                        place.done.append(message)
+                        self._finish(place, entry[0], [entry[1]])
                     else:
-                        self._unfinished(place, message, outcome)
+                        self._unfinished(place, entry, outcome)
                 self._tell_progress()
         finally:
             lane.task = None
             self._tell_progress()
 
-    def _unfinished(self, place: Place, message: Message, outcome: Outcome) -> None:
+    def _unfinished(self, place: Place, entry: Entry, outcome: Outcome) -> None:
         if outcome.later is not None:
             self.waiting += 1
-            outcome.later.add_done_callback(lambda later: self._told(place, message, later))
+            outcome.later.add_done_callback(lambda later: self._told(place, entry, later))
             return
-        self._give_back(place, message, outcome.delay)
+        self._give_back(place, entry, outcome.delay)
         if outcome.stop is not None:
             self.stopped = self.stopped or outcome.stop
             for lane in self._lanes():
                 lane.clear()
 
-    def _told(self, place: Place, message: Message, later: asyncio.Future[Outcome]) -> None:
+    def _told(self, place: Place, entry: Entry, later: asyncio.Future[Outcome]) -> None:
         self.waiting -= 1
         if later.cancelled():
-            self._forget(place, message)
+            # It came again, and by a watermark that one counts: this delivery had been given back.
+            if place.watermark is None:
+                self._forget(place, entry)
         elif later.result().acknowledge:
-            self._finish(place, [message])
+            self._finish(place, entry[0], [entry[1]])
             self._tell_progress()
         else:
-            self._unfinished(place, message, later.result())
+            self._unfinished(place, entry, later.result())
 
-    def _finish(self, place: Place, messages: list[Message]) -> None:
+    def _finish(self, place: Place, run: Run, places: Sequence[int]) -> None:
         if place.watermark is None:
-            self._done += messages
-            self.count -= len(messages)
-        elif finished := place.watermark.finish_run(messages):
+            self._done += [run.messages[at] for at in places]
+            self.count -= len(places)
+        elif finished := place.watermark.finish_run(run, places):
             self._finished.add(place)
             self.count -= finished
 
     def collect(self) -> None:
         """Note what the lanes have finished. They leave it where it lies: all at once is cheaper."""
         for place in self._places.values():
-            if place.done:
-                self._finish(place, place.done)
-                place.done.clear()
+            for stretch in place.worked:
+                if stretch.done:
+                    self._finish(place, stretch.run, stretch.note())
+            if place.worked:
+                place.worked = [each for each in place.worked if not each.over]
 
-    def _forget(self, place: Place, message: Message) -> None:
+    def _forget(self, place: Place, entry: Entry) -> None:
         place.intake.counters.revoked += 1
-        if place.watermark is None or place.watermark.forget(message.offset or 0):
+        if place.watermark is None or place.watermark.forget(offset_of(entry)):
             self.count -= 1
             if place.watermark is not None:
                 self._finished.add(place)
 
-    def _give_back(self, place: Place, message: Message, delay: float) -> None:
+    def _give_back(self, place: Place, entry: Entry, delay: float) -> None:
         if place.watermark is None:
             self.count -= 1
-        elif place.watermark.holds(message.offset or 0):
-            self.count -= place.give_back(message.offset or 0)
+        elif place.watermark.holds(offset_of(entry)):
+            self.count -= place.give_back(offset_of(entry))
         else:
             return
         place.intake.counters.returned += 1
-        self._returned.append((message, delay))
+        self._returned.append((message_at(entry), delay))
         self._tell_progress()
 
     def _tell_progress(self) -> None:
@@ -211,13 +288,13 @@ class Flight:
 
     async def _acknowledge(self) -> None:
         done, self._done = self._done, []
-        marks: list[tuple[Place, Message]] = []
+        marks: list[tuple[Place, Entry]] = []
         for place in self._finished:
             mark = None if place.watermark is None else place.watermark.collect()
             if mark is not None:
                 marks.append((place, mark))
         self._finished.clear()
-        batch = [*done, *(mark for _, mark in marks)]
+        batch = [*done, *(message_at(mark) for _, mark in marks)]
         if not batch:
             return
         try:
@@ -279,3 +356,21 @@ class Flight:
 
     def _running(self) -> list[asyncio.Task[None]]:
         return [lane.task for lane in self._lanes() if lane.task is not None]
+
+
+def _read(direct: Direct, stretch: Stretch) -> Reading | None:
+    """The next values. A codec that fails as none should is met on the long way, where all is dealt with."""
+    with contextlib.suppress(Exception):
+        return direct.read(stretch.run, stretch.next(_AHEAD))
+    return None
+
+
+async def _failed(entry: Entry, error: Exception, direct: Direct) -> Outcome:
+    """What becomes of a message for whose value the endpoint's function has raised this."""
+    message = message_at(entry)
+    try:
+        return await direct.failed(message, error)
+    except asyncio.CancelledError as cancelled:
+        return kept(message, as_failure(cancelled))
+    except Exception as failure:
+        return kept(message, failure)

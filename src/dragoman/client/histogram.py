@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
 """Seconds."""
-_LEAST = BOUNDS[0]
+LEAST = BOUNDS[0]
 
 
 class Histogram:
-    """``observe`` is called for each message, so it does next to nothing."""
+    """``observe`` is called for each message that is not quick, so it does next to nothing."""
 
     __slots__ = ("_counts", "total")
 
@@ -20,7 +20,12 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, seconds: float) -> None:
-        self._counts[0 if seconds <= _LEAST else bisect_left(BOUNDS, seconds)] += 1
+        self._counts[0 if seconds <= LEAST else bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def observe_quick(self, count: int, seconds: float) -> None:
+        """So many that took no longer than ``LEAST`` each, and so long together."""
+        self._counts[0] += count
         self.total += seconds
 
     @property

@@ -39,7 +39,7 @@ def invocation(
         except asyncio.CancelledError as error:
             raise as_failure(error) from error
         if result is not None:
-            check_undeclared(delivery, result)
+            check_undeclared(delivery.message, result)
         return DONE
 
     async def invoke_and_reply(delivery: Delivery) -> Outcome:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from dragoman.client.histogram import Histogram
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Outcome
 from dragoman.client.watermark import Watermark
 from dragoman.core.message import Message
+from dragoman.core.run import Entry, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,20 @@ class Batching:
     wait: float
 
 
+Reading: TypeAlias = tuple[Callable[[Any], Awaitable[object]], Sequence[Any]]
+"""An endpoint's function, and values for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The shortest way: an endpoint's function and its values, without anything of ours between."""
+
+    read: Callable[[Run, Sequence[int]], Reading | None]
+    """The function, and its values for these messages or for the first of them; ``None`` if it has none."""
+    failed: Callable[[Message, Exception], Awaitable[Outcome]]
+    """What becomes of a message for whose value that function has raised this."""
+
+
 @dataclass(frozen=True, slots=True)
 class Intake:
     """How the messages of one channel are handled."""
@@ -32,26 +48,117 @@ class Intake:
     counters: ChannelMetrics
     batch: Batching | None = None
     latency: Histogram = field(default_factory=Histogram)
+    direct: Direct | None = None
+
+
+class Stretch:
+    """Messages of one run in one lane, by their places in the run.
+
+    Those before ``begun`` are handled or being handled, in this order; the others, before ``end``, wait and
+    may be taken back. Handled, and not noted as that, are those from ``noted`` to ``ended`` and those in
+    ``others``. Nothing happens to it any more when it is ``over``.
+    """
+
+    __slots__ = ("begun", "end", "ended", "noted", "others", "over", "places", "run")
+
+    def __init__(self, run: Run, places: Sequence[int]) -> None:
+        self.run = run
+        self.places = places
+        self.noted = self.ended = self.begun = 0
+        self.end = len(places)
+        self.others: list[int] = []
+        self.over = False
+
+    @property
+    def left(self) -> int:
+        """How many wait."""
+        return self.end - self.begun
+
+    @property
+    def done(self) -> int:
+        """How many are handled and not noted."""
+        return self.ended - self.noted + len(self.others)
+
+    def next(self, limit: int) -> Sequence[int]:
+        """The first of those that wait."""
+        return self.places[self.begun : min(self.begun + limit, self.end)]
+
+    def leave_out(self) -> Entry:
+        """The one begun last is not done, though those after it may be."""
+        self.others += self.places[self.noted : self.ended]
+        self.noted = self.ended = self.begun
+        return self.run, self.places[self.begun - 1]
+
+    def note(self) -> Sequence[int]:
+        """What is handled and not noted; it is noted now."""
+        found = self.places[self.noted : self.ended]
+        if self.others:
+            found = [*self.others, *found]
+            self.others.clear()
+        self.noted = self.ended
+        return found
+
+    def cut(self, offset: int) -> None:
+        """Those from this offset on are not to be handled any more."""
+        offsets = self.run.offsets
+        kept = [at for at in self.places[self.begun : self.end] if (offsets[at] or 0) < offset]
+        self.places = (*self.places[: self.begun], *kept)
+        self.end = len(self.places)
+
+    def clear(self) -> None:
+        self.end = self.begun
 
 
 class Lane:
     """Messages that must not overtake each other. ``task`` works on them while there are any."""
 
-    __slots__ = ("_waiter", "_wanted", "queue", "task")
+    __slots__ = ("_current", "_queue", "_waiter", "_wanted", "task")
 
     def __init__(self) -> None:
-        self.queue: deque[Message] = deque()
         self.task: asyncio.Task[None] | None = None
+        self._current: Stretch | None = None
+        self._queue: deque[Stretch] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._wanted = 0
 
-    def extend(self, messages: Iterable[Message]) -> None:
-        self.queue.extend(messages)
-        if self._waiter is not None and len(self.queue) >= self._wanted:
+    def __len__(self) -> int:
+        """How many messages wait."""
+        return sum(each.left for each in self._stretches())
+
+    def _stretches(self) -> Sequence[Stretch]:
+        return self._queue if self._current is None else (self._current, *self._queue)
+
+    def extend(self, stretch: Stretch) -> None:
+        self._queue.append(stretch)
+        if self._waiter is not None and len(self) >= self._wanted:
             self._wake()
 
+    def next(self) -> Stretch | None:
+        """The one to work on: it has messages that are not begun."""
+        while self._current is None or not self._current.left:
+            if self._current is not None:
+                self._current.over = True
+            self._current = self._queue.popleft() if self._queue else None
+            if self._current is None:
+                break
+        return self._current
+
+    def begin(self, limit: int) -> list[Entry]:
+        """The next messages, which are begun now."""
+        entries: list[Entry] = []
+        while len(entries) < limit and (stretch := self.next()) is not None:
+            some = stretch.next(limit - len(entries))
+            stretch.begun += len(some)
+            entries += [(stretch.run, at) for at in some]
+        return entries
+
+    def cut(self, offset: int) -> None:
+        for each in self._stretches():
+            each.cut(offset)
+
     def clear(self) -> None:
-        self.queue.clear()
+        for each in self._stretches():
+            each.clear()
         self._wake()
 
     def _wake(self) -> None:
@@ -61,7 +168,7 @@ class Lane:
 
     async def filled(self, count: int, timeout: float) -> None:
         """Wait until so many messages queue, at most this long."""
-        if len(self.queue) >= count:
+        if len(self) >= count:
             return
         self._waiter, self._wanted = asyncio.get_running_loop().create_future(), count
         await asyncio.wait((self._waiter,), timeout=timeout)
@@ -71,56 +178,66 @@ class Lane:
 class Place:
     """One partition of one channel: its lanes, and its watermark if acknowledging is cumulative.
 
-    From ``given_back`` on, messages are about to be released to the broker, which delivers them again. Those
-    in ``done`` are handled, and wait to be noted as that.
+    From ``given_back`` on, messages are about to be released to the broker, which delivers them again.
     """
 
-    __slots__ = ("_turn", "done", "given_back", "intake", "lanes", "watermark")
+    __slots__ = ("_turn", "given_back", "intake", "lanes", "watermark", "worked")
 
     def __init__(self, intake: Intake, cumulative: bool) -> None:
         self.intake = intake
         self.lanes = [Lane() for _ in range(intake.concurrency)]
         self.watermark = Watermark() if cumulative else None
         self.given_back: int | None = None
-        self.done: list[Message] = []
+        self.worked: list[Stretch] = []
+        """What the lanes work on, or have worked on and what is done of it is not noted yet."""
         self._turn = 0
 
-    def take(self, run: list[Message]) -> int:
+    def take(self, run: Run) -> int:
         """Queue messages of this partition that came together; how many of them are to be handled."""
+        chosen: Sequence[int] = range(len(run))
         if self.watermark is not None:
-            offsets = [message.offset for message in run]
+            offsets = run.offsets
             straight = self.given_back is None and None not in offsets
             if not (straight and self.watermark.take_run(offsets)):  # type: ignore[arg-type]
-                run = [message for message in run if self._accepts(message)]
+                chosen = [at for at in chosen if self._accepts(offsets[at])]
+                if not chosen:
+                    return 0
         if len(self.lanes) == 1:
-            self.lanes[0].extend(run)
+            self.lanes[0].extend(Stretch(run, chosen))
         else:
-            for message in run:
-                self._lane_of(message).extend((message,))
-        return len(run)
+            self._divide(run, chosen)
+        return len(chosen)
 
-    def _accepts(self, message: Message) -> bool:
+    def _divide(self, run: Run, chosen: Sequence[int]) -> None:
+        parts: dict[int, list[int]] = {}
+        for at in chosen:
+            parts.setdefault(self._lane_of(run.messages[at]), []).append(at)
+        for number, places in parts.items():
+            self.lanes[number].extend(Stretch(run, places))
+
+    def _accepts(self, offset: int | None) -> bool:
         """Whether this delivery is to be handled: not while it, or one before it, is being given back."""
-        offset = message.offset
         if self.watermark is None or offset is None:
             return True
         if self.given_back is not None and offset >= self.given_back:
             return False
         return self.watermark.take(offset)
 
-    def _lane_of(self, message: Message) -> Lane:
+    def _lane_of(self, message: Message) -> int:
         """Messages of one key share a lane; those without a key take turns."""
-        lanes = self.lanes
         if message.key is None:
             self._turn += 1
-            return lanes[self._turn % len(lanes)]
-        return lanes[hash(message.key) % len(lanes)]
+            return self._turn % len(self.lanes)
+        return hash(message.key) % len(self.lanes)
+
+    @property
+    def done(self) -> int:
+        """How many are handled and not noted yet."""
+        return sum(each.done for each in self.worked)
 
     def give_back(self, offset: int) -> int:
         """This message and all later ones are not ours any more; how many of them were unfinished."""
         self.given_back = offset if self.given_back is None else min(offset, self.given_back)
         for lane in self.lanes:
-            kept = [message for message in lane.queue if (message.offset or 0) < offset]
-            lane.queue.clear()
-            lane.queue.extend(kept)
+            lane.cut(offset)
         return 0 if self.watermark is None else self.watermark.cut(offset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from dragoman.client.arguments import at_least, require
@@ -19,11 +18,9 @@ from dragoman.client.sequence.parts import PART, cut
 from dragoman.client.transactional.brokered import gather
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ClientError, EncodeError, Unsupported
-from dragoman.core.message import Headers, Message, Position, header, message_of, with_headers
+from dragoman.core.message import Headers, Message, Position, header, with_headers
+from dragoman.core.run import Alike
 from dragoman.schema.records import is_record
-
-_OPEN = repeat(None), repeat(None), repeat(1)
-"""What the broker fills."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -137,16 +134,9 @@ class Producer(Generic[T]):
         if delay:
             self._check_delay(delay)
         channel, encode, pairs = self.channel, self._encode, self._expiring(headers_of(headers), None)
+        messages: Sequence[Message]
         if key is None:
-            parts = (
-                repeat(channel),
-                map(encode, values),
-                repeat(None),
-                repeat(pairs),
-                repeat(partition),
-                *_OPEN,
-            )
-            messages = list(map(message_of, zip(*parts, strict=False)))
+            messages = Alike(channel, list(map(encode, values)), pairs, partition)
         else:
             keyed = [(key(value), value) for value in values]
             for cls in {type(each) for each, _ in keyed} - self._key_encoders.keys():

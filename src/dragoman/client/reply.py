@@ -142,9 +142,9 @@ class Answers:
             self.counters.replied += 1
 
 
-def check_undeclared(delivery: Delivery, result: object) -> None:
+def check_undeclared(message: Message, result: object) -> None:
     """Somebody waits for a reply, and the endpoint has one, but has not said so: it would never be sent."""
-    if is_record(type(result)) and header(delivery.message.headers, REPLY_TO) is not None:
+    if is_record(type(result)) and header(message.headers, REPLY_TO) is not None:
         raise ConfigurationError(
             f"The endpoint returns {type(result).__qualname__}, but is not annotated with it.",
             code="configuration.reply",

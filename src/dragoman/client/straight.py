@@ -14,6 +14,7 @@ from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.middleware.expiry import moment_of
 from dragoman.client.outcome import DONE, Handler, Outcome
+from dragoman.client.reply import check_undeclared
 from dragoman.core.errors import MessageError
 from dragoman.core.message import Message
 
@@ -41,6 +42,21 @@ class Straight:
     counters: ChannelMetrics
     now: Callable[[], float]
 
+    @property
+    def direct(self) -> Callable[[Any], Awaitable[Any]] | None:
+        """The function, if nothing has to be known of a message without headers but its value."""
+        return None if self.condition.early or self.condition.late else self.function
+
+    def after_failure(self, route: Route) -> Callable[[Message, Exception], Awaitable[Outcome]]:
+        """What becomes of a message for which the function has raised this."""
+
+        def handle(message: Message, error: Exception) -> Awaitable[Outcome]:
+            delivery = Delivery(message, route)
+            delivery.decode()
+            return self.failed(delivery, error)
+
+        return handle
+
     def way(self, route: Route, otherwise: Take) -> Take:
         if self.function is None:
             return self._with_delivery(route, otherwise)
@@ -56,7 +72,9 @@ class Straight:
             if value is _UNSELECTED:
                 return DONE
             try:
-                await function(value)
+                result = await function(value)
+                if result is not None:
+                    check_undeclared(message, result)
             except asyncio.CancelledError as error:
                 failure = as_failure(error)
             except Exception as error:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
-from dragoman.core.message import Message
+from dragoman.core.run import Entry, Run, offset_of
 
 
 class Watermark:
@@ -21,8 +21,8 @@ class Watermark:
     def __init__(self) -> None:
         self._order: deque[int] = deque()
         self._open: set[int] = set()
-        self._finished: dict[int, Message] = {}
-        self._mark: Message | None = None
+        self._finished: dict[int, Entry] = {}
+        self._mark: Entry | None = None
 
     def __len__(self) -> int:
         """How many are unfinished."""
@@ -53,40 +53,41 @@ class Watermark:
         self._open.update(offsets)
         return True
 
-    def finish_run(self, messages: Sequence[Message]) -> int:
-        """Note that messages are done with, in the order in which they were handled.
+    def finish_run(self, run: Run, places: Sequence[int]) -> int:
+        """Note that messages of a run are done with, in the order in which they were handled.
 
         Gives how many were in flight: the others were given back or forgotten meanwhile.
         """
-        offsets = [message.offset or 0 for message in messages]
+        offsets = [run.offsets[at] or 0 for at in places]
         count, order = len(offsets), self._order
         # One may have been handled twice, if it came again meanwhile: each must be the next.
         if list(islice(order, count)) != offsets or not self._open.issuperset(offsets):
-            return sum(map(self.finish, messages, offsets))
+            return sum(self.finish((run, at)) for at in places)
         # They are the first of all in flight.
         self._open.difference_update(offsets)
         for _ in range(count):
             order.popleft()
-        self._raise(messages[-1])
+        self._raise((run, places[-1]))
         self._advance()
         return count
 
-    def finish(self, message: Message, offset: int) -> bool:
+    def finish(self, entry: Entry) -> bool:
         """Note that it is done with; ``False`` if it was given back or forgotten meanwhile."""
+        offset = offset_of(entry)
         if offset not in self._open:
             return False
         self._open.remove(offset)
         order = self._order
         if order[0] != offset:
-            self._finished[offset] = message
+            self._finished[offset] = entry
             return True
         order.popleft()
-        self._raise(message)
+        self._raise(entry)
         self._advance()
         return True
 
-    def _raise(self, mark: Message) -> None:
-        if self._mark is None or (self._mark.offset or 0) < (mark.offset or 0):
+    def _raise(self, mark: Entry) -> None:
+        if self._mark is None or offset_of(self._mark) < offset_of(mark):
             self._mark = mark
 
     def forget(self, offset: int) -> bool:
@@ -104,7 +105,7 @@ class Watermark:
         self._order = deque(each for each in self._order if each < offset)
         self._open = {each for each in self._open if each < offset}
         self._finished = {each: message for each, message in self._finished.items() if each < offset}
-        if self._mark is not None and (self._mark.offset or 0) >= offset:
+        if self._mark is not None and offset_of(self._mark) >= offset:
             self._mark = None
         return before - len(self._open)
 
@@ -112,14 +113,14 @@ class Watermark:
         while self._order and self._order[0] in self._finished:
             self._raise(self._finished.pop(self._order.popleft()))
 
-    def collect(self) -> Message | None:
+    def collect(self) -> Entry | None:
         """The message to acknowledge now, once. Held back while an earlier one has come again."""
         mark = self._mark
-        if mark is None or (self._order and self._order[0] <= (mark.offset or 0)):
+        if mark is None or (self._order and self._order[0] <= offset_of(mark)):
             return None
         self._mark = None
         return mark
 
-    def restore(self, mark: Message) -> None:
+    def restore(self, mark: Entry) -> None:
         """The acknowledgement did not get through: it is due again, unless a later one is."""
         self._raise(mark)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Sequence
 
 import pytest
 
 from dragoman.adapters.kafka import KafkaBroker, sending
-from dragoman.core.errors import BrokerUnavailable
-from dragoman.core.message import Message
+from dragoman.adapters.kafka.reading import Positions
+from dragoman.adapters.kafka.sending import Sender
+from dragoman.client.history import history
+from dragoman.core.errors import BrokerUnavailable, DragomanError
+from dragoman.core.message import Message, Position
+from dragoman.core.run import Alike
 from tests.brokers.kafka.rigs import PATIENCE, fresh
 from tests.services.kafka import Kafka
 
@@ -30,3 +36,99 @@ async def test_whoever_is_publishing_when_the_broker_closes_is_told(
         async with asyncio.timeout(PATIENCE):
             with pytest.raises(BrokerUnavailable):
                 await publishing
+
+
+@pytest.mark.parametrize("size", [1, 200])
+async def test_whoever_asks_about_a_channel_when_the_broker_closes_is_told(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """Nobody would bring the reports of what it publishes then."""
+    learn, asked, go = Sender._learn, threading.Event(), threading.Event()
+
+    def wait(sender: Sender, channel: str) -> int:
+        asked.set()
+        go.wait(PATIENCE)
+        return learn(sender, channel)
+
+    monkeypatch.setattr(Sender, "_learn", wait)
+    broker = KafkaBroker(kafka_server.url)
+    await broker.connect()
+    channel = await fresh(broker)
+    publishing = asyncio.create_task(broker.publish([Message(channel, b"late")] * size))
+    await asyncio.to_thread(asked.wait, PATIENCE)
+    await broker.close()
+    go.set()
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(BrokerUnavailable):
+            await publishing
+
+
+async def test_each_message_of_many_has_its_own_position(kafka_server: Kafka) -> None:
+    """Large and small batches at once, to several partitions, with and without keys."""
+    broker = KafkaBroker(kafka_server.url)
+    await broker.connect()
+    channel = await fresh(broker, 3)
+    batches: list[Sequence[Message]] = [
+        Alike(channel, [b"alike %d %d" % (batch, number) for number in range(500)]) for batch in range(4)
+    ]
+    for batch in range(4):
+        batches.append([Message(channel, b"keyed %d %d" % (batch, n), b"%d" % n) for n in range(300)])
+    batches += [[Message(channel, b"single %d" % number)] for number in range(20)]
+    try:
+        for _ in range(2):
+            found = await asyncio.gather(*(broker.publish(batch) for batch in batches))
+            stored = {
+                Position(channel, each.partition or 0, each.offset or 0): each.payload
+                async for each in history(broker, channel)
+            }
+            for batch, positions in zip(batches, found, strict=True):
+                payloads = [message.payload for message in batch]
+                assert [stored[place] for place in positions if place is not None] == payloads
+    finally:
+        await broker.close()
+
+
+async def test_a_batch_that_fails_leaves_the_next_one_alone(kafka_server: Kafka) -> None:
+    """What waits for reports is used again, but not before all of them have come."""
+    broker = KafkaBroker(kafka_server.url)
+    await broker.connect()
+    channel = await fresh(broker)
+    try:
+        for _ in range(3):
+            too_large = Alike(channel, [b"small", bytes(2_000_000), b"small"])
+            with pytest.raises(DragomanError):
+                await broker.publish(too_large)
+            positions = await broker.publish(Alike(channel, [b"good"] * 200))
+            assert len({position.offset for position in positions if position is not None}) == 200
+    finally:
+        await broker.close()
+
+
+async def test_to_publish_nothing_is_to_ask_for_nothing(kafka_server: Kafka) -> None:
+    broker = KafkaBroker(kafka_server.url)
+    await broker.connect()
+    try:
+        assert not await broker.publish(Alike("nowhere", []))
+    finally:
+        await broker.close()
+
+
+async def test_what_the_queue_has_no_room_for_yet_is_sent_in_its_turn(kafka_server: Kafka) -> None:
+    broker = KafkaBroker(f"{kafka_server.url}?queue.buffering.max.messages=150")
+    await broker.connect()
+    channel = await fresh(broker)
+    payloads = [b"%d" % number for number in range(1000)]
+    try:
+        positions = await broker.publish(Alike(channel, payloads))
+        assert positions == [Position(channel, 0, number) for number in range(1000)]
+        assert [each.payload async for each in history(broker, channel)] == payloads
+    finally:
+        await broker.close()
+
+
+def test_positions_are_a_list_to_whoever_looks() -> None:
+    expected = [Position("c", 1, offset) for offset in range(3)]
+    positions = Positions(["c"] * 3, [1] * 3, range(3))
+    assert len(positions) == 3
+    assert positions == expected
+    assert (len(positions), positions[-1], positions[1:]) == (3, expected[-1], expected[1:])

@@ -9,6 +9,7 @@ from collections import Counter
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from dragoman.adapters.kafka import KafkaBroker
 from dragoman.core.broker import Subscription
@@ -87,6 +88,33 @@ async def test_what_another_member_has_by_now_cannot_be_acknowledged(kafka_serve
         with pytest.raises(Revoked):
             await broker.transact(numbered(target, 1), receiver, held)
         assert await logged(broker, target, 0) == []
+
+
+async def test_a_group_can_be_joined_while_the_transaction_of_a_dead_member_is_open(
+    kafka_server: Kafka,
+) -> None:
+    """The server ends it after half a minute, and gives no position of the group before."""
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        await broker.publish(numbered(channel, 3))
+        settings = {"bootstrap.servers": kafka_server.url.removeprefix("kafka://")}
+        member = Consumer({**settings, "group.id": channel})
+        dead = Producer({**settings, "transactional.id": channel})
+
+        def leave_open() -> None:
+            dead.init_transactions(PATIENCE)
+            dead.begin_transaction()
+            position = TopicPartition(channel, 0, 2)
+            dead.send_offsets_to_transaction([position], member.consumer_group_metadata(), PATIENCE)
+
+        await asyncio.to_thread(leave_open)
+        try:
+            async with asyncio.timeout(PATIENCE / 3):
+                receiver = await broker.subscribe(Subscription((channel,), channel))
+        finally:
+            await asyncio.to_thread(dead.abort_transaction, PATIENCE)
+            member.close()
+        assert [message.offset for message in await receiver.receive(3, PATIENCE)] == [0, 1, 2]
 
 
 async def move(server: Kafka, source: str, target: str, until: int) -> None:

@@ -247,7 +247,11 @@ class Administration:
             return _durable(self._positions(group, channels))
 
     def _positions(self, group: str, channels: Sequence[str] | None = None) -> list[Any]:
-        """In these channels, or in all, with what is written beside them."""
+        """In these channels, or in all, with what is written beside them.
+
+        Of a transaction that is open, which may be that of a dead member, nothing counts and nothing is
+        waited for.
+        """
         topics = self._admin.list_topics(timeout=TIMEOUT).topics
         asked = [
             TopicPartition(name, partition)
@@ -257,7 +261,8 @@ class Administration:
         ]
         if not asked:
             return []
-        consumer = Consumer(onlooker_settings(self._settings, group))
+        settings = onlooker_settings(self._settings, group) | {"isolation.level": "read_uncommitted"}
+        consumer = Consumer(settings)
         try:
             return patiently(lambda: stored_positions(consumer.committed(asked, timeout=TIMEOUT)))
         finally:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dragoman.adapters.kafka.reading import Fetched
 from dragoman.core.message import Message
+from dragoman.core.run import Listed, Run
 
 
 @dataclass(slots=True)
 class Holding:
     """Offsets below ``done`` are acknowledged, those from there to ``cursor`` are in flight.
 
-    ``flying`` are those in flight, so that one can be given back without fetching it again. ``queue`` was
+    ``flying`` are those in flight, so that they can be given back without fetching them again. ``queue`` was
     fetched and not delivered; ``next`` is what the consumer should bring next.
     """
 
     done: int
     cursor: int
     next: int
-    flying: deque[Message] = field(default_factory=deque)
-    queue: deque[Message] = field(default_factory=deque)
+    flying: deque[Fetched] = field(default_factory=deque)
+    queue: deque[Fetched] = field(default_factory=deque)
     attempts: dict[int, int] = field(default_factory=dict)
     paused: bool = False
     waits_until: float = 0.0
@@ -35,24 +38,27 @@ class Holding:
     def busy(self) -> bool:
         return self.cursor > self.done
 
-    def keep(self, messages: Iterable[Message]) -> None:
-        """At least one, in order."""
-        self.queue.extend(messages)
-        self.next = (self.queue[-1].offset or 0) + 1
+    @property
+    def waiting(self) -> int:
+        return sum(map(len, self.queue))
 
-    def deliver(self, limit: int) -> list[Message]:
-        queue = self.queue
-        if limit >= len(queue):
-            taken = list(queue)
-            queue.clear()
-        else:
-            taken = [queue.popleft() for _ in range(limit)]
+    def keep(self, run: Fetched) -> None:
+        self.queue.append(run)
+        self.next = _end(run)
+
+    def deliver(self, limit: int) -> Sequence[Run]:
+        taken: list[Fetched] = []
+        while self.queue and limit > 0:
+            run = self.queue.popleft()
+            if len(run) > limit:
+                self.queue.appendleft(run.part(limit))
+                run = run.part(0, limit)
+            limit -= len(run)
+            taken.append(run)
         if taken:
-            self.cursor = (taken[-1].offset or 0) + 1
+            self.cursor = _end(taken[-1])
             self.flying.extend(taken)
-        if self.attempts:
-            taken = [self._counted(message) for message in taken]
-        return taken
+        return [Listed(list(map(self._counted, run))) for run in taken] if self.attempts else taken
 
     def _counted(self, message: Message) -> Message:
         tried = self.attempts.get(message.offset or 0, 0)
@@ -61,11 +67,8 @@ class Holding:
     def finish(self, offset: int) -> None:
         """This one and all before it are done."""
         self.done = max(self.done, offset + 1)
-        flying = self.flying
-        if flying and (flying[-1].offset or 0) <= offset:
-            flying.clear()
-        while flying and (flying[0].offset or 0) <= offset:
-            flying.popleft()
+        while self.flying and _end(self.flying[0]) <= self.done:
+            self.flying.popleft()
         if self.attempts:
             self.attempts = {kept: count for kept, count in self.attempts.items() if kept > offset}
 
@@ -74,6 +77,15 @@ class Holding:
         first = min(offsets)
         for offset in offsets:
             self.attempts[offset] = self.attempts.get(offset, 0) + 1
-        while self.flying and (self.flying[-1].offset or 0) >= first:
-            self.queue.appendleft(self.flying.pop())
+        while self.flying and _end(self.flying[-1]) > first:
+            run = self.flying.pop()
+            at = bisect_left(run.offsets, first, key=lambda offset: offset or 0)
+            self.queue.appendleft(run.part(at))
+            if at:
+                self.flying.append(run.part(0, at))
         self.cursor = min(self.cursor, first)
+
+
+def _end(run: Run) -> int:
+    """The offset after its last message."""
+    return (run.offsets[-1] or 0) + 1

@@ -1,42 +1,106 @@
-"""From the driver's messages to ours, many at once: loops over methods of the driver run outside Python."""
+"""What the driver brings, as ours: many at once, since loops over the driver's methods run outside Python."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import repeat
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import groupby, repeat
 from operator import itemgetter
-from typing import Any
+from typing import Any, overload
 
 from confluent_kafka import Message as Raw
 
 from dragoman.core.message import Headers, Message, Position, message_of
+from dragoman.core.run import Run
 
 _position = partial(tuple.__new__, Position)
 _millis = itemgetter(1)
 
 
-def messages_of(found: Sequence[Any]) -> Iterator[Message]:
-    """None of them may be an error."""
-    headers = list(map(Raw.headers, found))
+class Fetched(Run):
+    """Messages of one partition as the driver gave them, none of them an error."""
+
+    __slots__ = ("_messages", "_raws")
+
+    def __init__(
+        self,
+        place: tuple[str, int | None],
+        payloads: Sequence[bytes | None],
+        offsets: Sequence[int | None],
+        plain: bool,
+        raws: Sequence[Any],
+    ) -> None:
+        super().__init__(place, payloads, offsets, plain)
+        self._raws = raws
+        self._messages: Sequence[Message] | None = None
+
+    @classmethod
+    def of(cls, place: tuple[str, int | None], raws: Sequence[Any]) -> Fetched:
+        payloads, offsets = list(map(Raw.value, raws)), list(map(Raw.offset, raws))
+        return cls(place, payloads, offsets, None not in payloads and not any(map(Raw.headers, raws)), raws)
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        if self._messages is None:
+            self._messages = _messages_of(self._raws)
+        return self._messages
+
+    def one(self, at: int) -> Message:
+        return _messages_of(self._raws[at : at + 1])[0] if self._messages is None else self._messages[at]
+
+    def part(self, start: int, stop: int | None = None) -> Fetched:
+        some = slice(start, stop)
+        place = self.channel, self.partition
+        return Fetched(place, self.payloads[some], self.offsets[some], self.plain, self._raws[some])
+
+
+def fetched(found: Iterable[Any]) -> Iterator[Fetched]:
+    for channel, some in groupby(found, Raw.topic):
+        for partition, run in groupby(some, Raw.partition):
+            yield Fetched.of((channel, partition), list(run))
+
+
+def _messages_of(raws: Sequence[Any]) -> Sequence[Message]:
+    headers = list(map(Raw.headers, raws))
     columns = zip(
-        map(Raw.topic, found),
-        map(Raw.value, found),
-        map(Raw.key, found),
+        map(Raw.topic, raws),
+        map(Raw.value, raws),
+        map(Raw.key, raws),
         map(_pairs, headers) if any(headers) else repeat(()),
-        map(Raw.partition, found),
-        map(Raw.offset, found),
-        map(_millis, map(Raw.timestamp, found)),
+        map(Raw.partition, raws),
+        map(Raw.offset, raws),
+        map(_millis, map(Raw.timestamp, raws)),
         repeat(1),
         strict=False,
     )
-    return map(message_of, columns)
+    return list(map(message_of, columns))
 
 
-def positions_of(reports: Sequence[Any]) -> list[Position]:
-    """Where messages are that were delivered."""
-    columns = zip(map(Raw.topic, reports), map(Raw.partition, reports), map(Raw.offset, reports), strict=True)
-    return list(map(_position, columns))
+class Positions(Sequence[Position]):
+    """Where messages are that were delivered. They become tuples when somebody asks, which seldom happens."""
+
+    def __init__(self, channels: Sequence[str], partitions: Sequence[int], offsets: Sequence[int]) -> None:
+        self._columns = channels, partitions, offsets
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, at: int) -> Position: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Position]: ...
+    def __getitem__(self, at: int | slice) -> Position | Sequence[Position]:
+        return self._all[at]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all == list(other)
+
+    def __repr__(self) -> str:
+        return repr(self._all)
+
+    @cached_property
+    def _all(self) -> list[Position]:
+        return list(map(_position, zip(*self._columns, strict=True)))
 
 
 def _pairs(headers: Sequence[tuple[str, bytes | None]] | None) -> Headers:

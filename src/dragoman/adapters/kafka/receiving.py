@@ -12,7 +12,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -23,10 +22,11 @@ from dragoman.adapters.kafka.errands import Errands, NotYet
 from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.adapters.kafka.holding import Holding
 from dragoman.adapters.kafka.ownership import Ownership
-from dragoman.adapters.kafka.reading import messages_of
+from dragoman.adapters.kafka.reading import fetched
 from dragoman.core.broker import Subscription, revoked
 from dragoman.core.errors import BrokerError, BrokerUnavailable, DragomanError
 from dragoman.core.message import Message, place_of
+from dragoman.core.run import Run, Runs
 
 Place = tuple[str, int | None]
 
@@ -126,26 +126,28 @@ class KafkaReceiver:
             finally:
                 timer.cancel()
 
-    def _take(self, limit: int) -> list[Message]:
+    def _take(self, limit: int) -> Runs:
         if self.closed:
             raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.", group=self.group)
-        taken: list[Message] = []
+        taken: list[Run] = []
         now = time.monotonic()
         for place in [place for place, holding in self._holdings.items() if holding.queue]:
             holding = self._holdings[place]
             if holding.waits_until > now or holding.leaving:
                 continue
-            taken += holding.deliver(limit - len(taken))
+            runs = holding.deliver(limit)
+            taken += runs
+            limit -= sum(map(len, runs))
             # Whoever was served goes to the end, so that all have their turn.
             self._holdings[place] = self._holdings.pop(place)
-            if len(taken) >= limit:
+            if limit <= 0:
                 break
         if taken:
             self._changed.notify_all()
         elif self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        return taken
+        return Runs(taken)
 
     def _until_due(self) -> float:
         """Seconds until one that was given back for later may be delivered."""
@@ -276,9 +278,10 @@ class KafkaReceiver:
                 self._await_room()
                 self._errands.run()
                 with faults(group=self.group):
-                    # ``consume`` alone would wait until it has as many as it may bring.
-                    first = self.consumer.poll(self._tick())
-                    found = [] if first is None else [first, *self.consumer.consume(_BATCH, 0)]
+                    found = self.consumer.consume(_BATCH, 0)
+                    # ``consume`` would wait until it has as many as it may bring.
+                    if not found and (first := self.consumer.poll(self._tick())) is not None:
+                        found = [first]
                 if found:
                     self._keep(found)
                 self._tend()
@@ -302,14 +305,14 @@ class KafkaReceiver:
 
     def _waiting(self) -> int:
         with self._changed:
-            return sum(len(holding.queue) for holding in self._holdings.values())
+            return sum(holding.waiting for holding in self._holdings.values())
 
     def _keep(self, found: list[Any]) -> None:
         wrong = any(map(Raw.error, found))
         good = [raw for raw in found if raw.error() is None] if wrong else found
         with self._changed:
-            for (channel, partition), run in groupby(messages_of(good), place_of):
-                holding = self._holdings.get((channel, partition))
+            for run in fetched(good):
+                holding = self._holdings.get((run.channel, run.partition))
                 if holding is not None and not holding.leaving:
                     holding.keep(run)
             if wrong:

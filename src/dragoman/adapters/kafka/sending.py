@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat, starmap
+from operator import length_hint
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from dragoman.adapters.kafka.administration import TIMEOUT, missing
 from dragoman.adapters.kafka.faults import faults, translated
-from dragoman.adapters.kafka.reading import positions_of
+from dragoman.adapters.kafka.reading import Positions
+from dragoman.adapters.kafka.reporting import Reporting
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError, DragomanError
 from dragoman.core.message import Message, Position
+from dragoman.core.run import Alike
 
 _FULL_PAUSE = 0.005
+_ANY = -1
+"""The partition that the driver chooses."""
+_KEPT = 16
+_LONGEST = 10_000
+"""So many batches of at most this length are kept to be used again."""
 _GONE = (KafkaError._DESTROY, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _DEFAULTS = {
     "linger.ms": 2,
@@ -36,35 +45,45 @@ def producer_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Batch:
-    """Waits for the reports of all its messages. Filled by the thread that polls the producer."""
+    """Waits for the reports of all its messages, whichever thread brings them.
 
-    __slots__ = ("_loop", "_missing", "_reports", "done", "error")
+    ``callbacks`` takes them, one for each message. They are used again for the next batch: to make one for
+    each message would take as long as to encode it.
+    """
 
-    def __init__(self, size: int) -> None:
+    __slots__ = ("_loop", "_missing", "_offsets", "_partitions", "callbacks", "done", "error")
+
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._missing = size
-        self.error: KafkaError | None = None
-        self._reports: list[Any] = [None] * size
-        self.done: asyncio.Future[None] = self._loop.create_future()
+        self.callbacks: list[Callable[..., None]] = []
 
-    def report(self, index: int, error: KafkaError | None, message: Any) -> None:
-        self._reports[index] = message
+    def begin(self, size: int) -> None:
+        self._missing = size
+        self._partitions = [0] * size
+        self._offsets = [0] * size
+        self.error: KafkaError | None = None
+        self.done: asyncio.Future[None] = self._loop.create_future()
+        self.callbacks += [partial(self._report, index) for index in range(len(self.callbacks), size)]
+
+    def _report(self, index: int, error: KafkaError | None, message: Any) -> None:
+        # The message is not kept: its memory is that of the next report.
+        self._partitions[index] = message.partition()
+        self._offsets[index] = message.offset()
         if error is not None:
             self.error = error
         self._missing -= 1
         if self._missing == 0:
             # The loop may be gone: then nobody waits.
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._finish)
+                self._loop.call_soon_threadsafe(_finish, self.done)
 
-    @property
-    def positions(self) -> list[Position]:
-        """Once it is done, without an error."""
-        return positions_of(self._reports)
-
-    def _finish(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+    def positions(self, messages: Sequence[Message]) -> Positions:
+        """Where its messages are, once it is done. They have no place if there was an error."""
+        if isinstance(messages, Alike):
+            channels = [messages.channel] * len(messages)
+        else:
+            channels = [message.channel for message in messages]
+        return Positions(channels, self._partitions, self._offsets)
 
 
 class Sender:
@@ -75,35 +94,46 @@ class Sender:
         self._producer = self._open()
         self._known: set[str] = set()
         self._stopping = False
-        self._reports = threading.Thread(target=self._poll, name="dragoman-kafka-reports", daemon=True)
-        self._reports.start()
+        self._idle: list[Batch] = []
+        self._reports = Reporting(lambda timeout: self._producer.poll(timeout))
 
     def _open(self) -> Any:
         with faults():
             return Producer(self._settings)
 
-    def _poll(self) -> None:
-        while not self._stopping:
-            self._producer.poll(0.1)
-
     async def send(self, messages: Sequence[Message]) -> Sequence[Position | None]:
-        for channel in {message.channel for message in messages} - self._known:
-            await asyncio.to_thread(self._learn, channel)
         if not messages:
             return []
-        producer, batch = self._producer, Batch(len(messages))
-        report = batch.report
-        for index, message in enumerate(messages):
-            try:
-                produce(producer, message, partial(report, index))
-            except (BufferError, KafkaException):
-                await self._produce_patiently(message, partial(report, index))
-        await batch.done
-        if batch.error is not None:
-            if batch.error.fatal():
+        for channel in _channels(messages) - self._known:
+            await asyncio.to_thread(self._learn, channel)
+        if self._stopping:
+            raise _closed()
+        batch = self._idle.pop() if self._idle else Batch()
+        batch.begin(len(messages))
+        producer = self._producer
+        await self._produce(messages, batch.callbacks)
+        await self._reports.of(batch.done, len(messages))
+        positions, error = batch.positions(messages), batch.error
+        # All reports are there, so nobody else can call it any more.
+        if len(self._idle) < _KEPT and len(batch.callbacks) <= _LONGEST:
+            self._idle.append(batch)
+        if error is not None:
+            if error.fatal():
                 await asyncio.to_thread(self._replace, producer)
-            raise await self._failed(batch.error, messages)
-        return batch.positions
+            raise await self._failed(error, messages)
+        return positions
+
+    async def _produce(self, messages: Sequence[Message], reports: Sequence[Callable[..., None]]) -> None:
+        unused = iter(reports)
+        calls = _calls(messages, unused)
+        while True:
+            try:
+                # All that the driver takes are handed over outside Python.
+                deque(starmap(self._producer.produce, calls), maxlen=0)
+                return
+            except (BufferError, KafkaException):
+                refused = len(reports) - length_hint(unused) - 1
+                await self._produce_patiently(messages[refused], reports[refused])
 
     async def _produce_patiently(self, message: Message, report: Callable[..., None]) -> None:
         """Wait for room in the queue; ask once about a topic or partition that the producer does not know."""
@@ -111,7 +141,7 @@ class Sender:
         while not self._stopping:
             try:
                 with faults(channel=message.channel):
-                    produce(self._producer, message, report)
+                    self._producer.produce(*arguments_of(message, report))
                 return
             except BrokerUnavailable as error:
                 if not isinstance(error.__cause__, BufferError):
@@ -123,7 +153,7 @@ class Sender:
                 asked = True
                 partitions = await asyncio.to_thread(self._learn, message.channel)
                 _check_partition(message, partitions)
-        raise BrokerUnavailable("The connection is closed.", next="Connect again.")
+        raise _closed()
 
     def _learn(self, channel: str) -> int:
         """How many partitions a topic has. Asked by the producer itself, which so comes to know it."""
@@ -142,7 +172,7 @@ class Sender:
         broken.flush(TIMEOUT)
 
     async def _failed(self, error: KafkaError, messages: Sequence[Message]) -> DragomanError:
-        channels = {message.channel for message in messages}
+        channels = _channels(messages)
         if error.code() in _GONE:
             # The driver forgets a topic that was deleted, and says no more than that.
             for channel in channels:
@@ -158,23 +188,43 @@ class Sender:
             self._producer.purge()
             self._producer.flush(TIMEOUT)
         self._stopping = True
-        self._reports.join()
+        self._reports.close()
 
 
-def produce(producer: Any, message: Message, report: Callable[..., None]) -> None:
-    """Raises what the driver raises: ``BufferError`` while the queue is full, ``KafkaException``."""
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def arguments_of(message: Message, report: Callable[..., None] | None) -> tuple[Any, ...]:
+    """Of the driver's ``produce``. By place, which is faster; the report has a second name there."""
     channel, payload, key, headers, place, _, timestamp, _ = message
-    # Positional, which is faster. The report has two names there.
-    producer.produce(
-        channel,
-        payload,
-        key,
-        -1 if place is None else place,
-        report,
-        report,
-        timestamp or 0,
-        list(headers) if headers else None,
+    place = _ANY if place is None else place
+    return channel, payload, key, place, report, None, timestamp or 0, list(headers) if headers else None
+
+
+def _calls(messages: Sequence[Message], reports: Iterator[Callable[..., None]]) -> Iterator[tuple[Any, ...]]:
+    """The arguments for all of them. There may be more reports than messages."""
+    if not isinstance(messages, Alike):
+        return map(arguments_of, messages, reports)
+    channel, _, key, place, _, _, timestamp, headers = arguments_of(messages[0], None)
+    return zip(
+        repeat(channel),
+        messages.payloads,
+        repeat(key),
+        repeat(place),
+        reports,
+        repeat(None),
+        repeat(timestamp),
+        repeat(headers),
+        strict=False,
     )
+
+
+def _channels(messages: Sequence[Message]) -> set[str]:
+    if isinstance(messages, Alike):
+        return {messages.channel}
+    return {message.channel for message in messages}
 
 
 def _check_partition(message: Message, partitions: int) -> None:
@@ -184,3 +234,7 @@ def _check_partition(message: Message, partitions: int) -> None:
             next=f"The channel has {partitions}, counted from 0.",
             channel=message.channel,
         )
+
+
+def _closed() -> BrokerUnavailable:
+    return BrokerUnavailable("The connection is closed.", next="Connect again.")

@@ -22,7 +22,7 @@ from dragoman.adapters.kafka.administration import (
 )
 from dragoman.adapters.kafka.faults import faults, translated
 from dragoman.adapters.kafka.receiving import UNSETTLED, KafkaReceiver
-from dragoman.adapters.kafka.sending import produce, producer_settings
+from dragoman.adapters.kafka.sending import arguments_of, producer_settings
 from dragoman.core.broker import revoked
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, Revoked
 from dragoman.core.message import Message, Position
@@ -92,7 +92,7 @@ class Transactor:
     def _produce(self, message: Message, report: Callable[..., None]) -> None:
         while True:
             try:
-                produce(self._producer, message, report)
+                self._producer.produce(*arguments_of(message, report))
                 return
             except BufferError:
                 self._producer.poll(0.01)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 from collections.abc import Awaitable, Callable, Hashable
+from typing import TypeAlias
 
 from dragoman.client.arguments import at_least
 from dragoman.client.batch import Batch
@@ -24,26 +24,35 @@ _AtWork = dict[Hashable, asyncio.Future[None] | None]
 class _Known:
     """What was handled of one partition, or of one channel if messages have ids.
 
-    Two generations, the older one forgotten as a whole: cheaper than forgetting one by one.
+    Offsets with the time of the message: a channel that was made anew begins to count anew. Two generations,
+    the older one forgotten as a whole: cheaper than forgetting one by one.
     """
 
     __slots__ = ("at_work", "before", "handled")
 
     def __init__(self) -> None:
-        self.handled: set[Hashable] = set()
-        self.before: set[Hashable] = set()
+        self.handled: dict[Hashable, int | None] = {}
+        self.before: dict[Hashable, int | None] = {}
         self.at_work: _AtWork = {}
+
+    def has(self, id: Hashable, time: int | None) -> bool:
+        if id in self.handled:
+            return self.handled[id] == time
+        return id in self.before and self.before[id] == time
+
+
+_Identity: TypeAlias = tuple[_Known, Hashable, int | None]
 
 
 class Deduplicate:
     """Remembers the last messages in memory: repetitions that come soon, to the same process, are dropped.
 
     At least the last ``remember`` are known, at most twice as many. Messages are told apart by what
-    ``by`` gives, else in their channel by the header ``message-id``, else by where they stand there; what
-    one group has handled, another still has to. A copy that comes while the first is at work waits for
-    it, and is handled if that one fails. Cheap, and a promise no longer than the process lives: for
-    effects that happen once whatever comes, let the endpoint take a transaction, and the database of its
-    effects remembers.
+    ``by`` gives, else in their channel by the header ``message-id``, else by where they stand there; those
+    without an id all pass where the broker keeps no positions, as with MQTT. What one group has handled,
+    another still has to. A copy that comes while the first is at work waits for it, and is handled if that
+    one fails. Cheap, and a promise no longer than the process lives: for effects that happen once whatever
+    comes, let the endpoint take a transaction, and the database of its effects remembers.
     """
 
     def __init__(self, remember: int = 10_000, by: Identify | None = None) -> None:
@@ -62,61 +71,74 @@ class Deduplicate:
     def __call__(self, delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
         if isinstance(delivery, Batch):
             return self._rest_of(delivery, next)
-        known, id = self._identified(delivery)
+        identity = self._identified(delivery)
+        if identity is None:
+            return next(delivery)
+        known, id, time = identity
         if id in known.at_work:
             return self._after_first(known.at_work, id, delivery, next)
-        if id in known.handled or id in known.before:
+        if known.has(id, time):
             return self._drop()
         known.at_work[id] = None
-        return self._first(known, id, delivery, next)
+        return self._first(identity, delivery, next)
 
-    def _identified(self, delivery: Delivery) -> tuple[_Known, Hashable]:
+    def _identified(self, delivery: Delivery) -> _Identity | None:
         """Each group has all messages to handle, and an id counts within its channel."""
-        message, group = delivery.message, delivery.route.group
-        place: Hashable = group, message.channel, message.partition
-        id: Hashable = message.offset
+        message, route = delivery.message, delivery.route
+        place: Hashable = route.group, message.channel, message.partition
+        id: Hashable = message.offset if route.by_position else None
+        time = message.timestamp
         if self._identify is not None:
             given = self._identify(delivery)
             if given is not None:
-                place, id = group, given
+                place, id, time = route.group, given, None
         elif message.headers:
             found = header(message.headers, MESSAGE_ID)
             if found is not None:
-                place, id = (group, message.channel), found
+                place, id, time = (route.group, message.channel), found, None
+        if id is None:
+            return None
         known = self._known.get(place)
         if known is None:
             known = self._known[place] = _Known()
-        return known, id
+        return known, id, time
 
     async def _rest_of(self, batch: Batch, next: Handler) -> Outcome:
         """A batch that comes again may have other members: only those that are known are left out."""
-        fresh: dict[tuple[int, Hashable], tuple[_Known, Delivery]] = {}
+        fresh: list[Delivery] = []
+        identities: set[_Identity] = set()
         for each in batch.members:
-            known, id = self._identified(each)
-            if id not in known.handled and id not in known.before:
-                fresh.setdefault((builtins.id(known), id), (known, each))
+            identity = self._identified(each)
+            if identity is not None:
+                known, id, time = identity
+                if identity in identities or known.has(id, time):
+                    continue
+                identities.add(identity)
+            fresh.append(each)
         self.dropped += len(batch.members) - len(fresh)
         if not fresh:
             return DONE
-        outcome = await next(Batch([each for _, each in fresh.values()]))
+        outcome = await next(Batch(fresh))
         if outcome.acknowledge:
-            for (_, id), (known, _) in fresh.items():
-                self._remember(known, id)
+            for identity in identities:
+                self._remember(identity)
         return outcome
 
-    def _remember(self, known: _Known, id: Hashable) -> None:
-        known.handled.add(id)
+    def _remember(self, identity: _Identity) -> None:
+        known, id, time = identity
+        known.handled[id] = time
         self._noted += 1
         if self._noted >= self._most:
             self._noted = 0
             for each in self._known.values():
-                each.before, each.handled = each.handled, set()
+                each.before, each.handled = each.handled, {}
 
-    async def _first(self, known: _Known, id: Hashable, delivery: Delivery, next: Handler) -> Outcome:
+    async def _first(self, identity: _Identity, delivery: Delivery, next: Handler) -> Outcome:
+        known, id, _ = identity
         try:
             outcome = await next(delivery)
             if outcome.acknowledge:
-                self._remember(known, id)
+                self._remember(identity)
             return outcome
         finally:
             waited_for = known.at_work.pop(id)

@@ -95,9 +95,11 @@ class Assembler:
             found.watch = asyncio.create_task(self._expire(place.id))
         before = found.parts.get(place.position)
         if before is not None:
-            if _spot(before[0]) != _spot(message):
-                return DONE  # It was sent twice; the first one counts.
-            before[1].cancel()
+            if _spot(before[0]) == _spot(message):
+                before[1].cancel()
+            else:
+                # Sent twice, or numbered anew by another receiver: the last one is still to be acknowledged.
+                _settle([before], DONE)
             found.bytes -= len(before[0].payload or b"")
             self._held -= 1
         later: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

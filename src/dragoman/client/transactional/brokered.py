@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import cast
 
@@ -31,7 +32,7 @@ class Gathering:
 GATHERING: ContextVar[Gathering | None] = ContextVar("dragoman-gathering", default=None)
 
 
-def gather(messages: tuple[Message, ...] | list[Message]) -> bool:
+def gather(messages: Sequence[Message]) -> bool:
     """Whether these belong to a transaction under way; if so, they are part of it now."""
     gathering = GATHERING.get()
     if gathering is None or not gathering.open:

@@ -112,7 +112,7 @@ class Once(NamedTuple):
             del delivery.notes[TRANSACTION]
         if self.answers is None:
             if result is not None:
-                check_undeclared(delivery, result)
+                check_undeclared(delivery.message, result)
             return Answer()
         if result is None and (self.silent or not self.answers.wanted(delivery)):
             return Answer()
