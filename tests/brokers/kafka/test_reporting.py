@@ -125,3 +125,22 @@ async def test_the_thread_goes_on_when_the_loop_cannot(driver: Driver) -> None:
             await reporting.of(done, 1)
     finally:
         await asyncio.to_thread(reporting.close)
+
+
+async def test_the_thread_goes_on_after_a_failure_of_its_own(driver: Driver) -> None:
+    failures = [RuntimeError("by the test")]
+
+    def poll(timeout: float) -> int:
+        if failures and threading.current_thread().name == THREAD:
+            raise failures.pop()
+        return driver.poll(timeout)
+
+    reporting = Reporting(poll)
+    done = asyncio.get_running_loop().create_future()
+    driver.report(resolve(done))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await reporting.of(done, 1)
+    finally:
+        await asyncio.to_thread(reporting.close)
+    assert not failures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -61,6 +61,31 @@ async def test_whoever_asks_about_a_channel_when_the_broker_closes_is_told(
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(BrokerUnavailable):
             await publishing
+
+
+@pytest.mark.parametrize("size", [1, 200])
+async def test_what_is_handed_over_while_the_broker_closes_is_waited_for(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    produce, begun, closed = Sender._produce, asyncio.Event(), asyncio.Event()
+
+    async def wait(
+        sender: Sender, messages: Sequence[Message], reports: Sequence[Callable[..., None]]
+    ) -> None:
+        begun.set()
+        await closed.wait()
+        await produce(sender, messages, reports)
+
+    monkeypatch.setattr(Sender, "_produce", wait)
+    broker = KafkaBroker(kafka_server.url)
+    await broker.connect()
+    channel = await fresh(broker)
+    publishing = asyncio.create_task(broker.publish([Message(channel, b"late")] * size))
+    async with asyncio.timeout(PATIENCE):
+        await begun.wait()
+        await broker.close()
+        closed.set()
+        assert len(await publishing) == size
 
 
 async def test_each_message_of_many_has_its_own_position(kafka_server: Kafka) -> None:

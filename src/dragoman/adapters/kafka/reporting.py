@@ -7,8 +7,12 @@ for the interpreter with every single one, and the loop for the thread.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
+import time
 from collections.abc import Callable
+
+log = logging.getLogger("dragoman.kafka")
 
 MANY = 100
 """So many messages at once are worth the loop's attention."""
@@ -35,7 +39,12 @@ class Reporting:
     def _wait(self) -> None:
         while not self._stopping:
             self._thread_serves.wait()
-            self._poll(_TICK)
+            try:
+                self._poll(_TICK)
+            except Exception:
+                # Others wait for reports that are still to come.
+                log.exception("A report of the producer could not be taken.")
+                time.sleep(_TICK)
 
     async def of(self, done: asyncio.Future[None], size: int) -> None:
         """Wait until the reports of so many messages have come, which ``done`` tells."""

@@ -7,7 +7,7 @@ import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat, starmap
+from itertools import count, repeat, starmap
 from operator import length_hint
 from typing import Any
 
@@ -51,14 +51,15 @@ class Batch:
     each message would take as long as to encode it.
     """
 
-    __slots__ = ("_loop", "_missing", "_offsets", "_partitions", "callbacks", "done", "error")
+    __slots__ = ("_came", "_loop", "_offsets", "_partitions", "callbacks", "done", "error")
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.callbacks: list[Callable[..., None]] = []
 
     def begin(self, size: int) -> None:
-        self._missing = size
+        # Two threads may bring reports at once: counting must be one step.
+        self._came = count(1)
         self._partitions = [0] * size
         self._offsets = [0] * size
         self.error: KafkaError | None = None
@@ -71,8 +72,7 @@ class Batch:
         self._offsets[index] = message.offset()
         if error is not None:
             self.error = error
-        self._missing -= 1
-        if self._missing == 0:
+        if next(self._came) == len(self._offsets):
             # The loop may be gone: then nobody waits.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_finish, self.done)
@@ -106,12 +106,14 @@ class Sender:
             return []
         for channel in _channels(messages) - self._known:
             await asyncio.to_thread(self._learn, channel)
-        if self._stopping:
-            raise _closed()
+        self._check_open()
         batch = self._idle.pop() if self._idle else Batch()
         batch.begin(len(messages))
         producer = self._producer
         await self._produce(messages, batch.callbacks)
+        if self._stopping:
+            # These may have come after the last look of ``close``.
+            await asyncio.to_thread(self._empty)
         await self._reports.of(batch.done, len(messages))
         positions, error = batch.positions(messages), batch.error
         # All reports are there, so nobody else can call it any more.
@@ -135,10 +137,15 @@ class Sender:
                 refused = len(reports) - length_hint(unused) - 1
                 await self._produce_patiently(messages[refused], reports[refused])
 
+    def _check_open(self) -> None:
+        if self._stopping:
+            raise BrokerUnavailable("The connection is closed.", next="Connect again.")
+
     async def _produce_patiently(self, message: Message, report: Callable[..., None]) -> None:
         """Wait for room in the queue; ask once about a topic or partition that the producer does not know."""
         asked = False
-        while not self._stopping:
+        while True:
+            self._check_open()
             try:
                 with faults(channel=message.channel):
                     self._producer.produce(*arguments_of(message, report))
@@ -153,7 +160,6 @@ class Sender:
                 asked = True
                 partitions = await asyncio.to_thread(self._learn, message.channel)
                 _check_partition(message, partitions)
-        raise _closed()
 
     def _learn(self, channel: str) -> int:
         """How many partitions a topic has. Asked by the producer itself, which so comes to know it."""
@@ -184,11 +190,14 @@ class Sender:
 
     def close(self) -> None:
         """Blocks until everything accepted is out, or its time is over: then whoever waits for it is told."""
+        self._stopping = True
+        self._empty()
+        self._reports.close()
+
+    def _empty(self) -> None:
         if self._producer.flush(TIMEOUT):
             self._producer.purge()
             self._producer.flush(TIMEOUT)
-        self._stopping = True
-        self._reports.close()
 
 
 def _finish(done: asyncio.Future[None]) -> None:
@@ -234,7 +243,3 @@ def _check_partition(message: Message, partitions: int) -> None:
             next=f"The channel has {partitions}, counted from 0.",
             channel=message.channel,
         )
-
-
-def _closed() -> BrokerUnavailable:
-    return BrokerUnavailable("The connection is closed.", next="Connect again.")
