@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import sys
 
 import httpx
 from hypothesis import HealthCheck, settings
@@ -23,3 +25,8 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("dragoman")
+
+
+def pytest_unconfigure() -> None:
+    """A process that does not end when all tests have would keep the whole run waiting: show what it does."""
+    faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
