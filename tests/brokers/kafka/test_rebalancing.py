@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from dragoman.adapters.kafka import receiving
 from dragoman.adapters.kafka.receiving import KafkaReceiver
@@ -133,3 +134,25 @@ async def test_the_owner_of_a_failover_group_finds_new_partitions(
         await broker.alter(Channel(channel, 3))
         await broker.publish(numbered(channel, 2, partition=2))
         assert numbers(await received(receiver, 2)) == [0, 1]
+
+
+@pytest.mark.parametrize("options", ["session.timeout.ms=45000", "group.protocol=consumer"])
+async def test_a_member_that_leaves_while_it_joins_is_waited_for_by_nobody(
+    kafka_server: Kafka, options: str
+) -> None:
+    """The server would keep its partitions for it until its session is over, which takes longer than this."""
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{kafka_server.port}"})
+
+    def members(group: str) -> list[object]:
+        return list(admin.describe_consumer_groups([group])[group].result().members)
+
+    async with connected(kafka_server, options) as broker:
+        channels = [await fresh(broker) for _ in range(5)]
+        stays = await broker.subscribe(Subscription((channels[0],), "stays"))
+        await until(lambda: bool(places(stays)))
+        for channel in channels:
+            await (await broker.subscribe(Subscription((channel,), channel))).close()
+        async with asyncio.timeout(20):
+            for channel in channels:
+                while await asyncio.to_thread(members, channel):
+                    await asyncio.sleep(0.05)

@@ -38,6 +38,8 @@ _BUSY_TICK = 0.005
 """While messages are in flight: the driver lets nobody commit while it polls, so errands wait for it."""
 _FULL_FOR = 1.0
 """So long the queues may be full before partitions are paused, which throws away what was fetched ahead."""
+_JOINED_WITHIN = 2.0
+"""Seconds after which a member that was given no partition has joined all the same: there are not enough."""
 _PASSING = frozenset(
     getattr(KafkaError, name)
     for name in (
@@ -93,6 +95,8 @@ class KafkaReceiver:
         self._handover = handover
         self._ownership = ownership
         self._farewell = farewell
+        self._begun = time.monotonic()
+        self._was_assigned = False
         with faults(group=self.group):
             self.consumer = Consumer(dict(settings))
             self.consumer.subscribe(
@@ -263,11 +267,10 @@ class KafkaReceiver:
     def _say_goodbye(self) -> None:
         """Without it the server, and so the others, would wait for two kinds of members until they time out.
 
-        One that the server has not named yet cannot say who leaves; one without partitions is not said to
-        leave by ``close`` alone.
+        One that leaves while it joins is not said to leave at all, one without partitions not by ``close``
+        alone.
         """
-        deadline = time.monotonic() + _FULL_FOR
-        while not self.consumer.memberid() and time.monotonic() < deadline:
+        while not self._was_assigned and time.monotonic() < self._begun + _JOINED_WITHIN:
             self.consumer.poll(_BUSY_TICK)
         self.consumer.unsubscribe()
         self.consumer.poll(_BUSY_TICK)
@@ -351,6 +354,7 @@ class KafkaReceiver:
             self._take_over(self._ownership.new_places(self._holdings))
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        self._was_assigned = True
         if self._ownership is None:
             self._take_over([(one.topic, one.partition) for one in partitions])
         else:
