@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Hundreds of processes are started here, Spark's workers among them: each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check format bench docs soak clean lock java setup
+.PHONY: help demo test classes check format bench docs soak clean lock java setup
 
 help:
 	@echo "make demo    see typed messages go through contract, broker and endpoint, surviving a kill"
@@ -27,8 +29,12 @@ java:
 demo: setup java
 	@$(BIN)/dragoman demo
 
-test: setup java check
+test: setup java
+	@$(MAKE) --no-print-directory -j2 check classes
 	@sh scripts/test
+
+classes: setup java
+	@$(BIN)/python -m tests.classes
 
 check: setup
 	@$(BIN)/ruff check .

@@ -9,10 +9,14 @@ import sys
 import httpx
 from hypothesis import HealthCheck, settings
 
+from tests.classes import SPARK
+from tests.services.java import QUICK, reading
+
 pytest_plugins = ["tests.services.fixtures", "tests.spark"]
 
-# Java starts in half the time when it compiles little: for all that tests start, in all their processes.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# For all that tests start, in all their processes.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", reading(SPARK))
 
 # Five seconds are not much for a server on a busy machine.
 for part in ("connect", "read", "write", "pool"):

@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.testing.proxy import Proxy
+from tests.services.java import QUICK, reading, words
 from tests.services.server import Server, ServiceUnavailable, free_port
 
 VERSION = "4.1.0"
 JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dragoman" / f"kafka-{VERSION}"
+ARCHIVE = JARS / "classes.jsa"
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>dragoman</groupId><artifactId>kafka-jars</artifactId><version>1</version>
@@ -26,6 +28,7 @@ _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.
 class Kafka(Server):
     program = "java"
     package = "openjdk-17-jre-headless"
+    java_options: str | None = None
 
     def __init__(self, data: Path) -> None:
         super().__init__(data)
@@ -132,8 +135,9 @@ class Kafka(Server):
         return Proxy(self.url, port=self.proxy_port, target=self.proxied_port)
 
     def _java(self) -> tuple[str, ...]:
-        memory = ("-Xmx512m", "-Xms256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        return (self.executable(), *memory, "-cp", f"{JARS}/*")
+        java = self.executable()
+        options = reading(ARCHIVE) if self.java_options is None else self.java_options
+        return (java, "-Xmx512m", "-Xms256m", *words(f"{QUICK} {options}"), "-cp", f"{JARS}/*")
 
     @property
     def _settings(self) -> Path:

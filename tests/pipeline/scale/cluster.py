@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Self
 
 import pyspark
+from tests.classes import SPARK
+from tests.services.java import reading
 from tests.services.server import free_port
 
 HOME = Path(pyspark.__file__).parent
 PATIENCE = 120.0
-SMALL = {"SPARK_DAEMON_MEMORY": "640m", "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+SMALL = {"SPARK_DAEMON_MEMORY": "640m", "SPARK_DAEMON_JAVA_OPTS": reading(SPARK)}
 
 
 def wait_until_open(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,22 @@
+"""How Java starts quickly: it compiles little, and maps the classes of every start into memory."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def reading(archive: Path) -> str:
+    """Java's options. Of an archive that does not fit nothing is said."""
+    return f"-XX:SharedArchiveFile={archive} -Xlog:disable" if archive.exists() else ""
+
+
+def writing(archive: Path) -> str:
+    """What was loaded is kept when Java ends, unless it is killed."""
+    return f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
+
+
+def words(options: str) -> tuple[str, ...]:
+    return tuple(shlex.split(options))
