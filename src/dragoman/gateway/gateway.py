@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Self
 from dragoman.client.client import Client
 from dragoman.client.options import ClientOptions
 from dragoman.core.broker import Broker
+from dragoman.core.ending import end
 from dragoman.core.errors import DragomanError, NotNow
 from dragoman.core.registry import Registry
 from dragoman.gateway.audit import Audit
@@ -72,7 +72,7 @@ class Gateway:
             for resource in self.options.policy.resources:
                 await self._forward.prepare(resource)
             sweeping = asyncio.create_task(self._sweep())
-            stack.push_async_callback(_cancelled, sweeping)
+            stack.push_async_callback(end, sweeping)
             stack.push_async_callback(self.collection.waiting.close)
             self._closing = stack.pop_all()
         return self
@@ -100,9 +100,3 @@ class Gateway:
                 log.info("The store is away; what has expired is swept later.")
             except Exception:
                 log.exception("What has expired could not be swept; it is tried again.")
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from dragoman.core.ending import end
 from dragoman.core.errors import NotNow
 from dragoman.gateway.store.port import Place, Store
 
@@ -75,5 +76,4 @@ class Waiting:
             for event in events:
                 event.set()
         if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+            await end(self._looking)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from starlette.types import Receive, Scope
 
+from dragoman.core.ending import end
 from dragoman.gateway.http.answers import Answer, error
 from dragoman.gateway.patience import Patience
 
@@ -63,9 +64,7 @@ async def unless_gone(work: Coroutine[Any, Any, T], receive: Receive) -> T:
             raise Unreadable(None)
         return await working
     finally:
-        working.cancel()
-        leaving.cancel()
-        await asyncio.wait((working, leaving))
+        await end(working, leaving)
 
 
 def _too_large(largest: int) -> Answer:

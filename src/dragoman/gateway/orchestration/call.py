@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar, overload
 
 from dragoman.client.client import Client
 from dragoman.client.headers import EXPIRES_AT
+from dragoman.core.ending import end
 from dragoman.core.errors import GatewayError, ReplyTimeout, RequestFailed
 from dragoman.core.message import Message, header
 from dragoman.gateway.envelope.derivation import Data, failed, nested
@@ -159,7 +160,7 @@ class Call:
                 "Not all answers came in time.", code="gateway.timeout", status="Timeout"
             ) from error
         finally:
-            await _ended(tasks)
+            await end(*tasks)
 
     async def gather(
         self, *asks: Coroutine[Any, Any, R], timeout: float | None = None
@@ -171,7 +172,7 @@ class Call:
                 await asyncio.wait(tasks, timeout=timeout)
             return [_result(task) for task in tasks]
         finally:
-            await _ended(tasks)
+            await end(*tasks)
 
 
 def _result(task: asyncio.Task[R]) -> R | GatewayError:
@@ -183,9 +184,3 @@ def _result(task: asyncio.Task[R]) -> R | GatewayError:
     if isinstance(error, GatewayError):
         return error
     raise error
-
-
-async def _ended(tasks: Sequence[asyncio.Future[Any]]) -> None:
-    for each in tasks:
-        each.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

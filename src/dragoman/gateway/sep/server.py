@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
+from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError
 from dragoman.gateway.sep.cookies import Cookies
 from dragoman.gateway.sep.datagram import (
@@ -98,9 +99,7 @@ class SepServer(asyncio.DatagramProtocol):
             await asyncio.wait(self._tasks, timeout=_GRACE)
         for session in list(self._sessions.values()):
             session.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         if self._transport is not None:
             self._transport.close()
             await self._gone.wait()
