@@ -16,17 +16,25 @@ from dragoman.client import consumer as loop
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
 from dragoman.client.dead_letters import DeadLetters
+from dragoman.client.delivery import Delivery, Route
+from dragoman.client.flight import Flight
+from dragoman.client.lane import Intake
+from dragoman.client.later import waiting, when_due
+from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.options import ClientOptions
+from dragoman.client.outcome import DONE, Outcome
+from dragoman.client.pausing import Pauses
 from dragoman.client.producer import Producer
 from dragoman.client.replay import replay as send_again
 from dragoman.client.role import Sending
+from dragoman.client.sequence.assembling import Assembler
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import cut, join, place_of
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerUnavailable, ConfigurationError, EncodeError, FrameError
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError, EncodeError, FrameError, MessageError
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
-from tests.client.scripted import ScriptedBroker, numbered
+from tests.client.scripted import ScriptedBroker, ScriptedReceiver, numbered
 from tests.client.waiting import until
 
 
@@ -361,3 +369,38 @@ async def test_more_open_sequences_than_fit_wait_for_their_turn(
         await memory.publish([*one[:-1], *two[:-1], one[-1], two[-1]])
         await until(lambda: len(gallery.seen) == 2)
     assert gallery.seen == [PICTURE, PICTURE]
+
+
+async def test_a_part_that_comes_again_while_it_is_tried_again_is_acknowledged_in_both_channels() -> None:
+    """Its first acknowledgement had failed: it is in its own channel still, and in that for later, too."""
+
+    async def handle(whole: Message) -> Outcome:
+        return DONE
+
+    async def refuse(part: Message, error: MessageError) -> Outcome:
+        raise error
+
+    assembler, pauses = Assembler(handle, refuse, SequenceOptions(), Pauses()), Pauses()
+    first, second = (
+        part._replace(offset=number)
+        for number, part in enumerate(cut(Message("pictures", b"abcdef", None, (), 0), 3))
+    )
+    route = Route("e", "g", lambda frame: frame, lambda delivery: handle(delivery.message))
+    later = waiting(Delivery(first, route), "pictures.later", ValueError(), 0.0, 1)._replace(
+        partition=0, offset=7
+    )
+    receivers = ScriptedReceiver(), ScriptedReceiver()
+    intakes = {
+        "pictures": Intake(assembler.take, 1, ChannelMetrics()),
+        "pictures.later": Intake(when_due(assembler.take, "pictures", pauses), 1, ChannelMetrics()),
+    }
+    own, aside = (Flight(receiver, True, intakes) for receiver in receivers)
+    aside.take([later])
+    await until(lambda: aside.waiting == 1)
+    own.take([first, second])
+    await until(lambda: own.unhandled == 0)
+    await own.settle()
+    await until(lambda: aside.waiting == 0)
+    await aside.settle()
+    assert [receiver.offsets for receiver in receivers] == [[1], [7]]
+    assert aside.count == own.count == 0

@@ -13,6 +13,7 @@ from dragoman.client.pausing import Pauses
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import Place, join, place_of
 from dragoman.client.straight import Take
+from dragoman.client.transactional.brokered import RECEIVED
 from dragoman.core.errors import FrameError, MessageError
 from dragoman.core.message import Message, header
 
@@ -31,6 +32,8 @@ class _Open:
         self.size = size
         self.bytes = 0
         self.parts: dict[int, tuple[Message, asyncio.Future[Outcome]]] = {}
+        self.spots: dict[int, tuple[object, ...]] = {}
+        """Where each was received: that is where it is settled."""
         self.watch: asyncio.Task[None] | None = None
 
     def gap(self) -> MessageError:
@@ -93,17 +96,19 @@ class Assembler:
                 return again(REST)
             found = self._open[place.id] = _Open(place.size)
             found.watch = asyncio.create_task(self._expire(place.id))
-        before = found.parts.get(place.position)
+        before, spot = found.parts.get(place.position), _spot(message)
         if before is not None:
-            if _spot(before[0]) == _spot(message):
+            if found.spots[place.position] == spot:
                 before[1].cancel()
             else:
-                # Sent twice, or numbered anew by another receiver: the last one is still to be acknowledged.
+                # Sent twice, numbered anew by another receiver, or tried again: the last one is still to be
+                # acknowledged.
                 _settle([before], DONE)
             found.bytes -= len(before[0].payload or b"")
             self._held -= 1
         later: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         found.parts[place.position] = (message, later)
+        found.spots[place.position] = spot
         found.bytes += len(message.payload or b"")
         self._held += 1
         if len(found.parts) < found.size:
@@ -177,8 +182,10 @@ def _settle(held: list[tuple[Message, asyncio.Future[Outcome]]], outcome: Outcom
             later.set_result(outcome)
 
 
-def _spot(message: Message) -> tuple[int | None, int | None]:
-    return message.partition, message.offset
+def _spot(message: Message) -> tuple[object, ...]:
+    """Of a message that is tried again, not where it was at first."""
+    received = RECEIVED.get() or message
+    return received.channel, received.partition, received.offset
 
 
 def _wrong(what: str, code: str = "message.sequence") -> FrameError:
