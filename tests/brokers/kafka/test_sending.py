@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from dragoman.adapters.kafka import KafkaBroker, sending
 from dragoman.adapters.kafka.reading import Positions
@@ -86,6 +87,38 @@ async def test_what_is_handed_over_while_the_broker_closes_is_waited_for(
         await broker.close()
         closed.set()
         assert len(await publishing) == size
+
+
+class Broken:
+    """A producer that librdkafka has declared broken: it takes nothing more."""
+
+    def __init__(self, real: Producer) -> None:
+        self._real = real
+
+    def produce(self, *arguments: object) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+
+@pytest.mark.parametrize("size", [1, 200])
+async def test_a_producer_that_is_broken_for_good_is_replaced(kafka_server: Kafka, size: int) -> None:
+    broker = KafkaBroker(kafka_server.url)
+    await broker.connect()
+    channel = await fresh(broker)
+    messages = [Message(channel, b"there")] * size
+    try:
+        await broker.publish(messages)
+        sender = broker._sender
+        assert sender is not None
+        sender._producer = Broken(sender._producer)
+        with pytest.raises(DragomanError):
+            await broker.publish(messages)
+        async with asyncio.timeout(PATIENCE):
+            assert len(await broker.publish(messages)) == size
+    finally:
+        await broker.close()
 
 
 async def test_each_message_of_many_has_its_own_position(kafka_server: Kafka) -> None:

@@ -67,15 +67,17 @@ class Batch:
         self.callbacks += [partial(self._report, index) for index in range(len(self.callbacks), size)]
 
     def _report(self, index: int, error: KafkaError | None, message: Any) -> None:
+        # Whoever counts the last one begins the next use: nothing of the batch is read after that.
+        came, size, done = self._came, len(self._offsets), self.done
         # The message is not kept: its memory is that of the next report.
         self._partitions[index] = message.partition()
         self._offsets[index] = message.offset()
         if error is not None:
             self.error = error
-        if next(self._came) == len(self._offsets):
+        if next(came) == size:
             # The loop may be gone: then nobody waits.
             with contextlib.suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(_finish, self.done)
+                self._loop.call_soon_threadsafe(_finish, done)
 
     def positions(self, messages: Sequence[Message]) -> Positions:
         """Where its messages are, once it is done. They have no place if there was an error."""
@@ -110,7 +112,13 @@ class Sender:
         batch = self._idle.pop() if self._idle else Batch()
         batch.begin(len(messages))
         producer = self._producer
-        await self._produce(messages, batch.callbacks)
+        try:
+            await self._produce(messages, batch.callbacks)
+        except DragomanError as failure:
+            cause = failure.__cause__
+            if isinstance(cause, KafkaException) and _is_fatal(cause.args[0]):
+                await asyncio.to_thread(self._replace, producer)
+            raise
         if self._stopping:
             # These may have come after the last look of ``close``.
             await asyncio.to_thread(self._empty)
@@ -120,7 +128,7 @@ class Sender:
         if len(self._idle) < _KEPT and len(batch.callbacks) <= _LONGEST:
             self._idle.append(batch)
         if error is not None:
-            if error.fatal():
+            if _is_fatal(error):
                 await asyncio.to_thread(self._replace, producer)
             raise await self._failed(error, messages)
         return positions
@@ -198,6 +206,11 @@ class Sender:
         if self._producer.flush(TIMEOUT):
             self._producer.purge()
             self._producer.flush(TIMEOUT)
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    """Whether the producer is broken for good. Only what says so first has the flag."""
+    return bool(error.fatal()) or error.code() == KafkaError._FATAL
 
 
 def _finish(done: asyncio.Future[None]) -> None:
