@@ -7,6 +7,7 @@ import multiprocessing
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -19,6 +20,7 @@ Options = TypeVar("Options")
 
 log = logging.getLogger("dragoman.registry")
 
+_TICK = 0.5
 _PATIENCE = 15
 """Seconds that a worker gets to finish its requests."""
 
@@ -43,7 +45,9 @@ def run_workers(
 
     with _stopped_by_signals(stop):
         running = [start() for _ in range(workers)]
-        while not stop.wait(0.5):
+        # Waiting for the event would hold its lock, which the signal's handler needs.
+        while not stop.is_set():
+            time.sleep(_TICK)
             for number, process in enumerate(running):
                 if not process.is_alive():
                     log.error("a worker died and is replaced", extra={"exit_code": process.exitcode})
