@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dragoman.client.burial import code_of
-from dragoman.client.cancellation import end
 from dragoman.client.flight import Flight
 from dragoman.client.lane import Intake
 from dragoman.client.pausing import Pauses
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
+from dragoman.core.ending import end
 
 log = logging.getLogger("dragoman.client")
 

@@ -15,6 +15,7 @@ from dragoman.client.lane import Direct, Intake, Lane, Place, Reading, Stretch
 from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
 from dragoman.core.broker import Receiver
+from dragoman.core.ending import end
 from dragoman.core.errors import Revoked
 from dragoman.core.message import Message
 from dragoman.core.run import Entry, Run, message_at, offset_of, runs_of
@@ -345,11 +346,9 @@ class Flight:
         for lane in self._lanes():
             lane.clear()
         running = self._running()
-        for task in running:
-            task.cancel()
         if running:
             log.warning("Handlers were ended before they had finished.", extra={"handlers": len(running)})
-            await asyncio.wait(running)
+            await end(*running)
 
     def _lanes(self) -> Iterable[Lane]:
         return (lane for place in self._places.values() for lane in place.lanes)

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from dragoman.client.burial import code_of
-from dragoman.client.cancellation import end
 from dragoman.client.headers import CORRELATION_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import Pauses
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
+from dragoman.core.ending import end
 from dragoman.core.errors import ClientError
 from dragoman.core.message import Message, header
 

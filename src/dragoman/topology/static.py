@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, EntryRefused
 from dragoman.core.loading import path_of
 from dragoman.core.options import positive, read_options
@@ -58,8 +59,7 @@ class StaticDiscovery:
     async def close(self) -> None:
         self._watcher = None
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
 
     async def _follow(self) -> None:
         while True:

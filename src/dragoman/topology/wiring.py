@@ -8,6 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from dragoman.core.ending import end
 from dragoman.core.errors import DragomanError
 from dragoman.topology.admin import Admin, Wanted
 from dragoman.topology.configuration import Configuration
@@ -288,6 +289,4 @@ class Wiring:
         for slot in list(self.slots.values()):
             slot.cancel_timers()
         await asyncio.gather(*(self.take_down(slot) for slot in list(self.slots.values())))
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)

@@ -114,7 +114,7 @@ async def test_a_group_can_be_joined_while_the_transaction_of_a_dead_member_is_o
         finally:
             await asyncio.to_thread(dead.abort_transaction, PATIENCE)
             member.close()
-        assert [message.offset for message in await receiver.receive(3, PATIENCE)] == [0, 1, 2]
+        assert [message.offset for message in await received(receiver, 3)] == [0, 1, 2]
 
 
 async def move(server: Kafka, source: str, target: str, until: int) -> None:

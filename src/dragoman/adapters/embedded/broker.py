@@ -28,6 +28,7 @@ from dragoman.core.broker import (
     check_subscription,
 )
 from dragoman.core.channel import Channel
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
@@ -107,9 +108,7 @@ class EmbeddedBroker:
         for receiver in self._receivers:
             await receiver.close()
         self._receivers.clear()
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await end(*self._background)
         if self._options.fsync != "never":
             await asyncio.to_thread(self._sync)
         for files in self._open.values():

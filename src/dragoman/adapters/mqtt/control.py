@@ -13,6 +13,7 @@ from dragoman.adapters.mqtt.connection import Connection, Outgoing, open_connect
 from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.saving import Saver
 from dragoman.adapters.mqtt.wire import V5, Connect, Incoming, Property, Will
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable, DragomanError
 
 LONGEST_REST = 2.0
@@ -178,7 +179,6 @@ class Control:
     async def close(self) -> None:
         self._closed = True
         if self._returning is not None:
-            self._returning.cancel()
-            await asyncio.gather(self._returning, return_exceptions=True)
+            await end(self._returning)
         if self._connection is not None:
             await self._connection.close()

@@ -18,6 +18,7 @@ from dragoman.adapters.mqtt.seats import BEAT, TEMPORARY, Seats, Table
 from dragoman.adapters.mqtt.session import Session
 from dragoman.adapters.mqtt.wire import Incoming, Will
 from dragoman.core.broker import Subscription, revoked
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerError, BrokerUnavailable, DecodeError, DragomanError
 from dragoman.core.message import Message, with_headers
 
@@ -179,13 +180,13 @@ class MqttReceiver:
                 await self._get_up(seats, place)
         while wanted := [each for each in seats.ours() if (channel, each) not in self._sessions]:
             # Together, so that a save of the server serves all of them.
-            ends = await asyncio.gather(
+            seated = await asyncio.gather(
                 *(self._sit_down(channel, number) for number in wanted), return_exceptions=True
             )
-            for end in ends:
-                if isinstance(end, BaseException):
-                    raise end
-            if not all(ends):
+            for each in seated:
+                if isinstance(each, BaseException):
+                    raise each
+            if not all(seated):
                 # Others want the same: their signs of life will tell how many we are.
                 return
 
@@ -288,13 +289,12 @@ class MqttReceiver:
             return
         self.closed = True
         if self._care is not None:
-            self._care.cancel()
-            await asyncio.gather(self._care, return_exceptions=True)
+            await end(self._care)
         sessions, self._sessions, self._turns = self._sessions, {}, []
         for (channel, number), session in sessions.items():
             seats = self._seats[channel]
             last = not self._subscription.durable and seats.members() == [self.member]
-            await session.close(end=last)
+            await session.close(last=last)
             if self._control.connected:
                 with contextlib.suppress(BrokerError):
                     await seats.leave(number, remove=last)

@@ -13,6 +13,7 @@ from dragoman.adapters.mqtt.channels import Filters
 from dragoman.adapters.mqtt.connection import Connection, open_connection
 from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.wire import V5, Connect, Incoming, Will
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable, DragomanError
 from dragoman.core.message import Message
 
@@ -220,12 +221,11 @@ class Session:
         if delay > 0:
             self._not_before = time.monotonic() + delay
 
-    async def close(self, *, end: bool = False) -> None:
-        """Leave the session to the next one; ``end`` it if there shall be none."""
+    async def close(self, *, last: bool = False) -> None:
+        """Leave the session to the next one, or end it if this is the ``last``."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await end(self._task)
         connection, self._connection = self._connection, None
         self._forget()
         if connection is not None:
-            await connection.close(0 if end and self._options.version == V5 else None)
+            await connection.close(0 if last and self._options.version == V5 else None)

@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from dragoman.adapters.nats.errors import Refused, ours
 from dragoman.adapters.nats.names import Names
 from dragoman.adapters.nats.options import Options
+from dragoman.core.ending import end, is_ending
 from dragoman.core.errors import BrokerUnavailable, DragomanError, Unsupported
 
 log = logging.getLogger("dragoman.nats")
@@ -134,8 +135,7 @@ class Link:
     async def close(self) -> None:
         client, self._client = self._client, None
         if self._reviving is not None:
-            self._reviving.cancel()
-            await asyncio.gather(self._reviving, return_exceptions=True)
+            await end(self._reviving)
             self._reviving = None
         if client is not None and not client.is_closed:
             with ours():
@@ -149,7 +149,9 @@ class Link:
             return await request
         except asyncio.CancelledError:
             request.cancel()
-            if (error := self._ended.pop(request, None)) is not None:
+            error = self._ended.pop(request, None)
+            # It may be the caller, too, who is to end, and at this very moment.
+            if error is not None and not is_ending():
                 raise error from None
             raise
         finally:

@@ -12,6 +12,7 @@ from dragoman.adapters.rabbitmq.catalog import Catalog
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.options import options_of
 from dragoman.adapters.rabbitmq.session import Session
+from dragoman.core.ending import end
 from dragoman.core.errors import ChannelNotFound
 from dragoman.core.log import LogSlice, slice_of
 
@@ -133,10 +134,7 @@ class RabbitmqLogReader:
             self._opened = None
         # The driver's last tasks end before their loop does.
         own = asyncio.current_task()
-        rest = [task for task in asyncio.all_tasks() if task is not own]
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await end(*(task for task in asyncio.all_tasks() if task is not own))
 
     def __reduce__(self) -> tuple[object, ...]:
         return RabbitmqLogReader, (self._url,)

@@ -14,6 +14,7 @@ from dragoman.adapters.rabbitmq.membership import Membership
 from dragoman.adapters.rabbitmq.pipe import Pipe
 from dragoman.adapters.rabbitmq.share import Share
 from dragoman.core.broker import Subscription, revoked
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message
 
@@ -195,8 +196,7 @@ class RabbitmqReceiver:
             return
         self.closed = True
         if self._tending is not None:
-            self._tending.cancel()
-            await asyncio.gather(self._tending, return_exceptions=True)
+            await end(self._tending)
         with contextlib.suppress(Exception):
             await asyncio.wait_for(self._membership.leave(), self._link.options.timeout)
         await self._link.close()

@@ -34,6 +34,7 @@ from dragoman.client.saga.transitions import Verdict, after
 from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
+from dragoman.core.ending import end
 from dragoman.core.errors import ClientError, ConfigurationError, RegistryError
 from dragoman.core.format import Codec, Format
 from dragoman.core.loading import FORMATS, load
@@ -181,9 +182,7 @@ class Orchestrator(Generic[D]):
             try:
                 yield
             finally:
-                watching.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await watching
+                await end(watching)
 
     async def _watch(self, thread: ThreadPoolExecutor, lease: Lease) -> None:
         loop = asyncio.get_running_loop()

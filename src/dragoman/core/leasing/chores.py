@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from dragoman.core.ending import end
+
 log = logging.getLogger("dragoman.leasing")
 
 
@@ -35,6 +37,4 @@ class Chores:
             log.warning("Work in the background failed: %s", error)
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)

@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dragoman.core.ending import end
 from dragoman.core.errors import DragomanError
 from dragoman.registry.http import (
     associations,
@@ -92,9 +93,7 @@ def _lifespan(state: State, answers: HotAnswers) -> Callable[[Starlette], Abstra
             yield
         finally:
             state.ready = False
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
+            await end(following)
 
     return lifespan
 

@@ -8,6 +8,7 @@ import contextlib
 import pytest
 
 from dragoman.core.broker import Receiver
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerError, Revoked
 from dragoman.core.message import Message
 from dragoman.testing.brokers.rig import FULL, Harness, Rig, numbered, payload, payloads
@@ -54,8 +55,7 @@ class CrashTests:
                 held = await holding
                 child.kill()
             await rig.until(lambda: found >= set(payloads(published)))
-            listening.cancel()
-            await asyncio.gather(listening, return_exceptions=True)
+            await end(listening)
             assert held.encode() in found
 
     @staticmethod
@@ -108,7 +108,8 @@ class CrashTests:
                 if restarts and len(seen) >= restarts[0]:
                     restarts.pop(0)
                     await harness.restart()
-            await publishing
+            async with asyncio.timeout(harness.patience):
+                await publishing
             assert seen == set(payloads(count))
             done.set()
             async with asyncio.timeout(harness.patience):
@@ -144,8 +145,9 @@ class CrashTests:
 
     @staticmethod
     async def _again(rig: Rig, channel: str) -> Receiver:
-        while True:
-            try:
-                return await rig.receiver(await rig.broker(), channel)
-            except BrokerError:
-                await asyncio.sleep(0.1)
+        async with asyncio.timeout(3 * rig.harness.patience):
+            while True:
+                try:
+                    return await rig.receiver(await rig.broker(), channel)
+                except BrokerError:
+                    await asyncio.sleep(0.1)

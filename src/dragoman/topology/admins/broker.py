@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from dragoman.core.broker import Broker
 from dragoman.core.channel import Channel
+from dragoman.core.ending import end
 from dragoman.core.errors import (
     AccessRefused,
     BrokerUnavailable,
@@ -159,8 +160,7 @@ class BrokerAdmin:
 
     async def close(self) -> None:
         if self._prober is not None:
-            self._prober.cancel()
-            await asyncio.gather(self._prober, return_exceptions=True)
+            await end(self._prober)
         if self._owns_broker:
             await self._broker.close()
 

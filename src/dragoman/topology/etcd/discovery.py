@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
+from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, EntryRefused
 from dragoman.core.loading import redacted
 from dragoman.core.options import positive, read_options
@@ -124,9 +125,7 @@ class EtcdDiscovery:
         self._watcher = None
         if self._grace_ends is not None:
             self._grace_ends.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self.keeper.revoke()

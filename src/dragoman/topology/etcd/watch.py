@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
+from dragoman.core.ending import is_ending
 from dragoman.core.errors import DiscoveryUnavailable
 from dragoman.topology.etcd.gateway import Gateway, after, decoded, encoded
 
@@ -82,7 +82,7 @@ class Watch:
                     self._anew = True
                 self._follower.disconnected(str(error))
             except asyncio.CancelledError:
-                if not self._stream.cancelled() or _cancelling():
+                if not self._stream.cancelled() or is_ending():
                     self._stream.cancel()
                     raise
                 failures = 0
@@ -172,11 +172,3 @@ def _events(result: dict[str, Any]) -> Iterator[tuple[bool, Entry]]:
 
 def _entry(pair: dict[str, Any]) -> Entry:
     return Entry(decoded(pair["key"]), decoded(pair.get("value", "")), int(pair["mod_revision"]))
-
-
-def _cancelling() -> bool:
-    """Whether it is ourselves that are to end."""
-    with contextlib.suppress(RuntimeError):
-        task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
-    return False

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Network
 from urllib.parse import urlsplit
 
+from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 from dragoman.core.options import positive, positive_int, read_options
 from dragoman.topology.admin import Inlet, Wanted
@@ -148,8 +149,7 @@ class MulticastAdmin:
 
     async def close(self) -> None:
         if self._beater is not None:
-            self._beater.cancel()
-            await asyncio.gather(self._beater, return_exceptions=True)
+            await end(self._beater)
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, FrameError
 from dragoman.topology.admin import Inlet, Wanted
 from dragoman.topology.admins.multicast.assembly import Assembly
@@ -94,8 +95,7 @@ class MulticastReceiver:
             self._drop(group)
         self._links.clear()
         self._strangers.clear()
-        self._worker.cancel()
-        await asyncio.gather(self._worker, return_exceptions=True)
+        await end(self._worker)
 
     def _take(self, datagram: Datagram) -> None:
         link = self._links.get(datagram.sender) or self._stranger(datagram.sender)
