@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,26 +13,31 @@ from tempfile import TemporaryDirectory
 from tests.services.java import QUICK, writing
 from tests.services.kafka import ARCHIVE as KAFKA
 from tests.services.kafka import Kafka
-from tests.services.server import ServiceUnavailable
 
 SPARK = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
 """It counts for jars at this place only."""
 
 
 def main() -> None:
-    with suppress(ServiceUnavailable):
-        _make(KAFKA, _run_kafka)
-    _make(SPARK, _run_spark)
+    for archive, run in ((KAFKA, _run_kafka), (SPARK, _run_spark)):
+        try:
+            _make(archive, run)
+        except Exception as error:
+            # The tests run without it, too.
+            print(f"{archive.name} could not be made: {error}")
 
 
 def _make(archive: Path, run: Callable[[Path, str], None]) -> None:
     if archive.exists():
         return
     partial = archive.with_suffix(f".{os.getpid()}")
-    with TemporaryDirectory() as folder:
-        run(Path(folder), writing(partial))
-    if partial.exists():
-        partial.rename(archive)
+    try:
+        with TemporaryDirectory() as folder:
+            run(Path(folder), writing(partial))
+        if partial.exists():
+            partial.rename(archive)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _run_kafka(folder: Path, options: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 
 import httpx
@@ -34,3 +35,8 @@ settings.load_profile("dragoman")
 def pytest_unconfigure() -> None:
     """A process that does not end when all tests have would keep the whole run waiting: show what it does."""
     faulthandler.dump_traceback_later(120, exit=True, file=sys.__stderr__)
+
+
+def pytest_configure() -> None:
+    """Whoever is asked to end lets fixtures stop their servers first."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -193,6 +193,20 @@ def test_workers_share_a_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None
     assert process.returncode == 0
 
 
+def test_workers_that_are_told_to_stop_are_not_replaced(tmp_path: Path) -> None:
+    """A terminal, and most supervisors, tell all processes of a group at once."""
+    with serving("--store", f"sqlite://{tmp_path}/r.db", "--workers", "2") as process:
+        try:
+            announced(process)
+            workers = workers_of(process.pid, 2)
+        finally:
+            for pid in (process.pid, *workers):
+                os.kill(pid, signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "is replaced" not in errors
+
+
 def test_an_open_server_refuses_a_public_address(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:
         main(["registry", "serve", "--host", "0.0.0.0", "--store", "sqlite://:memory:"])

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
+from shlex import quote, split
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def reading(archive: Path) -> str:
     """Java's options. Of an archive that does not fit nothing is said."""
-    return f"-XX:SharedArchiveFile={archive} -Xlog:disable" if archive.exists() else ""
+    return f"-XX:SharedArchiveFile={quote(str(archive))} -Xlog:disable" if archive.exists() else ""
 
 
 def writing(archive: Path) -> str:
     """What was loaded is kept when Java ends, unless it is killed."""
-    return f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"
+    return f"-XX:ArchiveClassesAtExit={quote(str(archive))} -Xlog:disable"
 
 
 def words(options: str) -> tuple[str, ...]:
-    return tuple(shlex.split(options))
+    return tuple(split(options))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import random
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -190,9 +192,15 @@ class Server(ABC):
 
 
 def install(package: str) -> None:
-    """Install one Debian package, without starting what it brings."""
+    """Install one Debian package, without starting what it brings. One at a time: others fail meanwhile."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise ServiceUnavailable(f"Cannot install {package} here. As root: apt-get install {package}")
+    with (Path(tempfile.gettempdir()) / "dragoman-apt.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install(package)
+
+
+def _install(package: str) -> None:
     policy = Path("/usr/sbin/policy-rc.d")
     ours = not policy.exists()
     if ours:

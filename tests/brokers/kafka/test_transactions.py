@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from dragoman.adapters.kafka import KafkaBroker
+from dragoman.adapters.kafka import KafkaBroker, transacting
 from dragoman.core.broker import Subscription
 from dragoman.core.errors import ConfigurationError, EncodeError, Revoked
 from dragoman.core.message import Message
@@ -156,3 +156,22 @@ async def drain(broker: KafkaBroker, source: str, target: str) -> None:
             moved = [Message(target, message.payload), Message(target, message.payload)]
             with contextlib.suppress(Revoked):
                 await broker.transact(moved, receiver, [message], (source, message.offset or 0))
+
+
+async def test_a_transaction_goes_to_its_end_however_often_it_is_cancelled() -> None:
+    """Its producer must not be used by the next one before."""
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await go.wait()
+
+    task = asyncio.create_task(transacting._to_its_end(work()))
+    await begun.wait()
+    for _ in range(3):
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=0.01)
+        assert not done
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -38,8 +38,11 @@ _BUSY_TICK = 0.005
 """While messages are in flight: the driver lets nobody commit while it polls, so errands wait for it."""
 _FULL_FOR = 1.0
 """So long the queues may be full before partitions are paused, which throws away what was fetched ahead."""
-_JOINED_WITHIN = 2.0
-"""Seconds after which a member that was given no partition has joined all the same: there are not enough."""
+_JOINED_WITHIN = 5.0
+"""Seconds after which a member that was given no partition has joined all the same: there are not enough.
+
+The first one of a group waits three for others to come, by the server's default.
+"""
 _PASSING = frozenset(
     getattr(KafkaError, name)
     for name in (
@@ -257,9 +260,9 @@ class KafkaReceiver:
     def _leave(self) -> None:
         self._thread.join()
         self._errands.end()
-        with contextlib.suppress(RuntimeError, KafkaException):
-            self._say_goodbye()
-            self.consumer.close()
+        for step in (self._say_goodbye, self.consumer.close):
+            with contextlib.suppress(RuntimeError, KafkaException):
+                step()
         if self._farewell is not None:
             with contextlib.suppress(BrokerError):
                 self._farewell()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -97,6 +98,7 @@ class Sender:
         self._known: set[str] = set()
         self._stopping = False
         self._idle: list[Batch] = []
+        self._replacing = threading.Lock()
         self._reports = Reporting(lambda timeout: self._producer.poll(timeout))
 
     def _open(self) -> Any:
@@ -121,7 +123,7 @@ class Sender:
             raise
         if self._stopping:
             # These may have come after the last look of ``close``.
-            await asyncio.to_thread(self._empty)
+            await asyncio.to_thread(_empty, self._producer)
         await self._reports.of(batch.done, len(messages))
         positions, error = batch.positions(messages), batch.error
         # All reports are there, so nobody else can call it any more.
@@ -181,9 +183,10 @@ class Sender:
 
     def _replace(self, broken: Any) -> None:
         """A new producer for a broken one; others who wait for the broken one are told, too."""
-        if self._producer is broken:
-            self._producer = self._open()
-        broken.flush(TIMEOUT)
+        with self._replacing:
+            if self._producer is broken:
+                self._producer = self._open()
+        _empty(broken)
 
     async def _failed(self, error: KafkaError, messages: Sequence[Message]) -> DragomanError:
         channels = _channels(messages)
@@ -199,13 +202,15 @@ class Sender:
     def close(self) -> None:
         """Blocks until everything accepted is out, or its time is over: then whoever waits for it is told."""
         self._stopping = True
-        self._empty()
+        _empty(self._producer)
         self._reports.close()
 
-    def _empty(self) -> None:
-        if self._producer.flush(TIMEOUT):
-            self._producer.purge()
-            self._producer.flush(TIMEOUT)
+
+def _empty(producer: Any) -> None:
+    """Everything goes out in time, or is given up: whoever waits for it is told either way."""
+    if producer.flush(TIMEOUT):
+        producer.purge()
+        producer.flush(TIMEOUT)
 
 
 def _is_fatal(error: KafkaError) -> bool:

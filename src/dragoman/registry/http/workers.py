@@ -6,7 +6,6 @@ import logging
 import multiprocessing
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +33,7 @@ def run_workers(
     level: str,
 ) -> None:
     """Call ``serve``, a function of a module, in each worker, until a signal asks to stop."""
-    stop = threading.Event()
+    asked: list[int] = []
     context = multiprocessing.get_context("spawn")
 
     def start() -> BaseProcess:
@@ -43,13 +42,14 @@ def run_workers(
         process.start()
         return process
 
-    with _stopped_by_signals(stop):
+    with _signals_to(asked):
         running = [start() for _ in range(workers)]
-        # Waiting for the event would hold its lock, which the signal's handler needs.
-        while not stop.is_set():
+        # No event: its lock, which a signal's handler would need, may be held at that moment.
+        while not asked:
             time.sleep(_TICK)
             for number, process in enumerate(running):
-                if not process.is_alive():
+                # The workers may have had the signal, too.
+                if not asked and not process.is_alive():
                     log.error("a worker died and is replaced", extra={"exit_code": process.exitcode})
                     running[number] = start()
         for process in running:
@@ -73,9 +73,9 @@ def _work(
 
 
 @contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
+def _signals_to(asked: list[int]) -> Iterator[None]:
     def ask(number: int, frame: FrameType | None) -> None:
-        stop.set()
+        asked.append(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
