@@ -342,7 +342,10 @@ class Flight:
         await self.settle()
 
     async def stop(self) -> None:
-        """End all handlers at once. Their messages stay unacknowledged."""
+        """End all handlers at once. Their messages stay unacknowledged.
+
+        One that takes long to tidy up is told again every few seconds: it may not have noticed.
+        """
         for lane in self._lanes():
             lane.clear()
         running = self._running()
