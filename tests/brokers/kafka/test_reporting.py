@@ -104,38 +104,20 @@ async def test_the_thread_goes_on_when_a_batch_is_given_up(driver: Driver, repor
         await reporting.of(done, 1)
 
 
-async def test_the_thread_goes_on_when_the_loop_cannot(driver: Driver) -> None:
+def failing_once(driver: Driver, thread: str) -> Callable[[float], int]:
+    """The driver's poll, which fails the first time that this thread asks."""
     failures = [RuntimeError("by the test")]
 
     def poll(timeout: float) -> int:
-        if failures and threading.current_thread().name == LOOP:
+        if failures and threading.current_thread().name == thread:
             raise failures.pop()
         return driver.poll(timeout)
 
-    reporting = Reporting(poll)
-    loop = asyncio.get_running_loop()
-    with pytest.raises(RuntimeError, match="by the test"):
-        await reporting.of(loop.create_future(), MANY)
-    # The thread may be waiting still, and would take what comes now.
-    await asyncio.sleep(2 * _TICK)
-    done = loop.create_future()
-    driver.report(resolve(done))
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await reporting.of(done, 1)
-    finally:
-        await asyncio.to_thread(reporting.close)
+    return poll
 
 
-async def test_the_thread_goes_on_after_a_failure_of_its_own(driver: Driver) -> None:
-    failures = [RuntimeError("by the test")]
-
-    def poll(timeout: float) -> int:
-        if failures and threading.current_thread().name == THREAD:
-            raise failures.pop()
-        return driver.poll(timeout)
-
-    reporting = Reporting(poll)
+async def is_brought(driver: Driver, reporting: Reporting) -> None:
+    """One report reaches whoever waits for it."""
     done = asyncio.get_running_loop().create_future()
     driver.report(resolve(done))
     try:
@@ -143,4 +125,21 @@ async def test_the_thread_goes_on_after_a_failure_of_its_own(driver: Driver) -> 
             await reporting.of(done, 1)
     finally:
         await asyncio.to_thread(reporting.close)
-    assert not failures
+
+
+async def test_the_thread_goes_on_when_the_loop_cannot(driver: Driver) -> None:
+    reporting = Reporting(failing_once(driver, LOOP))
+    with pytest.raises(RuntimeError, match="by the test"):
+        await reporting.of(asyncio.get_running_loop().create_future(), MANY)
+    # The thread may be waiting still, and would take what comes now.
+    await asyncio.sleep(2 * _TICK)
+    await is_brought(driver, reporting)
+
+
+async def test_the_thread_goes_on_after_a_failure_of_its_own(
+    driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    await is_brought(driver, Reporting(failing_once(driver, THREAD)))
+    assert [record.getMessage() for record in caplog.records] == [
+        "A report of the producer could not be taken."
+    ]
