@@ -261,3 +261,19 @@ async def test_settings_of_a_channel_are_those_of_its_streams(nats_server: Nats)
         with pytest.raises(ConfigurationError):
             await broker.create(Channel("c", settings=settings))
     await broker.close()
+
+
+async def test_those_who_come_first_and_at_once_get_in_and_the_server_lives(tmp_path: Path) -> None:
+    """Each makes the streams that all need, or finds them while another makes them."""
+
+    async def come(broker: NatsBroker) -> None:
+        await broker.create(Channel("c", 2))
+        await broker.subscribe(Subscription(("c",), "g"))
+        await broker.publish([Message("c", b"x")], delay=0.01)
+        await broker.lag("c")
+
+    with own_nats(tmp_path) as server:
+        for number in range(20):
+            brokers = [await connected(f"{server.url}?prefix=round{number}") for _ in range(6)]
+            await asyncio.gather(*(come(broker) for broker in brokers))
+            await asyncio.gather(*(broker.close() for broker in brokers))

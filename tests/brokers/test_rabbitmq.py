@@ -216,14 +216,35 @@ async def test_without_counting_deliveries_the_capability_is_gone(rabbitmq_serve
     assert not quick.capabilities.delivery_count
 
 
-async def test_a_catalog_whose_maker_died_on_the_way_is_made_whole(rabbitmq_server: Rabbitmq) -> None:
+def own_vhost(server: Rabbitmq) -> str:
+    """The URL of a new vhost, where nothing of ours is."""
     vhost = f"v{uuid4().hex}"
-    rabbitmq_server.evaluate(
+    server.evaluate(
         f'rabbit_vhost:add(<<"{vhost}">>, <<"test">>),'
         f'rabbit_auth_backend_internal:set_permissions(<<"guest">>, <<"{vhost}">>,'
         '<<".*">>, <<".*">>, <<".*">>, <<"test">>).\n'
     )
-    url = f"{rabbitmq_server.url}{vhost}"
+    return f"{server.url}{vhost}"
+
+
+async def test_those_who_come_first_and_at_once_get_in(rabbitmq_server: Rabbitmq) -> None:
+    """The catalog, the channel and the queue of a delay are made by one of them, and found by the others."""
+
+    async def come(url: str) -> RabbitmqBroker:
+        broker = RabbitmqBroker(url)
+        await broker.connect()
+        await broker.create(Channel("c", 1))
+        await broker.publish([Message("c", b"x")], delay=0.01)
+        return broker
+
+    for _ in range(5):
+        url = own_vhost(rabbitmq_server)
+        brokers = await asyncio.gather(*(come(url) for _ in range(6)))
+        await asyncio.gather(*(broker.close() for broker in brokers))
+
+
+async def test_a_catalog_whose_maker_died_on_the_way_is_made_whole(rabbitmq_server: Rabbitmq) -> None:
+    url = own_vhost(rabbitmq_server)
     connection = await aiormq.connect(url.replace("rabbitmq://", "amqp://"))
     unborn = {"x-queue-type": "stream"}
     await (await connection.channel()).queue_declare("dragoman/catalog", durable=True, arguments=unborn)

@@ -15,8 +15,8 @@ from dragoman.core.errors import AccessRefused, BrokerError
 from dragoman.core.message import Message
 from tests.brokers.certificates import Certificates, make_certificates
 from tests.services.fixtures import running
+from tests.services.ports import free_port
 from tests.services.rabbitmq import Rabbitmq
-from tests.services.server import free_port
 
 
 class SecureRabbitmq(Rabbitmq):

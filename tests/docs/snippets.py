@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.services.server import free_port
+from tests.services.ports import free_port
 
 _FENCE = re.compile(
     r"(?P<comment><!-- shown only: [^>]+ -->\s*\n)?"

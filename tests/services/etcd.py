@@ -5,7 +5,8 @@ from __future__ import annotations
 import urllib.request
 from collections.abc import Sequence
 
-from tests.services.server import Server, free_port
+from tests.services.ports import free_port
+from tests.services.server import Server
 
 
 class Etcd(Server):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from dragoman.testing.proxy import Proxy
 from tests.services.java import QUICK, reading, words
-from tests.services.server import Server, ServiceUnavailable, free_port
+from tests.services.ports import free_port
+from tests.services.server import Server, ServiceUnavailable
 
 VERSION = "4.1.0"
 JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dragoman" / f"kafka-{VERSION}"

@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.services.server import Server, free_port
+from tests.services.ports import free_port
+from tests.services.server import Server
 
 
 class Rabbitmq(Server):

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import random
 import shutil
 import signal
 import socket
@@ -18,33 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.testing.proxy import Proxy
+from tests.services.group import Group
+from tests.services.ports import free_port
 
 START_TIMEOUT = 90.0
 STOP_TIMEOUT = 30.0
-
-
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """A port that nobody uses, and that the system does not give to outgoing connections meanwhile."""
-    first_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    # Property tests seed the shared random numbers, and two processes must not walk the same way.
-    for port in random.SystemRandom().sample(range(10_240, max(first_outgoing, 20_480)), 1000):
-        if port not in _given and _is_free(port):
-            _given.add(port)
-            return port
-    raise RuntimeError("There is no free port.")
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 class ServiceUnavailable(Exception):
@@ -63,7 +40,7 @@ class Server(ABC):
     def __init__(self, data: Path) -> None:
         self.data = data
         self.port = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Group | None = None
         data.mkdir(parents=True, exist_ok=True)
 
     @property
@@ -107,20 +84,10 @@ class Server(ABC):
         self._launch()
 
     def _launch(self) -> None:
-        with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                list(self.command()),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env={**os.environ, **self.environment()},
-                cwd=self.data,
-                start_new_session=True,
-            )
+        self._process = Group(self.command(), self._log_path, self.data, self.environment())
         deadline = time.monotonic() + START_TIMEOUT
         while True:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"{self.program} ended at once:\n{self.log()[-2000:]}")
+            self.check()
             with contextlib.suppress(OSError):
                 if self.answers():
                     return
@@ -130,14 +97,20 @@ class Server(ABC):
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ask it to end; insist after a while."""
+        """Ask it to end; insist after a while. One that ended by itself was not there for its tests."""
         if self._process is None:
             return
-        if self._process.poll() is None:
-            self._process.send_signal(self.stop_signal)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_TIMEOUT)
-        self.kill()
+        try:
+            self.check()
+            self._process.signal(self.stop_signal)
+            self._process.wait(STOP_TIMEOUT)
+        finally:
+            self.kill()
+
+    def check(self) -> None:
+        """Raises if it has ended by itself."""
+        if self._process is not None and self._process.ended:
+            raise RuntimeError(f"{self.program} ended by itself:\n{self.log()[-4000:]}")
 
     stop_signal = signal.SIGTERM
 
@@ -145,9 +118,7 @@ class Server(ABC):
         """SIGKILL to the server and all its children."""
         if self._process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()
         self._process = None
 
     def restart(self) -> None:
@@ -162,7 +133,7 @@ class Server(ABC):
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
-            os.killpg(self._process.pid, number)
+            self._process.signal_all(number)
 
     @property
     def pid(self) -> int:

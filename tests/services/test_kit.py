@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -10,7 +15,9 @@ import pytest
 
 from tests.services.etcd import Etcd
 from tests.services.fixtures import running
+from tests.services.group import Group
 from tests.services.mariadb import Mariadb
+from tests.services.ports import free_port
 from tests.services.postgres import Postgres
 from tests.services.redis import Redis
 
@@ -18,6 +25,15 @@ from tests.services.redis import Redis
 @pytest.fixture
 def redis(service_folder: Path):
     yield from running(Redis, service_folder / "own")
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def test_a_killed_server_comes_back_on_its_port_with_its_data(redis: Redis) -> None:
@@ -33,6 +49,32 @@ def test_a_stopped_server_is_gone(redis: Redis) -> None:
     pid = redis.pid
     redis.stop()
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_server_that_ends_by_itself_is_told_with_its_last_words(redis: Redis) -> None:
+    with contextlib.suppress(OSError):
+        redis.ask(b"SHUTDOWN NOSAVE\r\n")
+    assert eventually(lambda: not Path(f"/proc/{redis.pid}/exe").exists())
+    with pytest.raises(RuntimeError, match="bye bye"):
+        redis.stop()
+    redis.restart()
+
+
+def test_a_group_is_ended_with_its_children_and_told_how_it_ended(tmp_path: Path) -> None:
+    group = Group(["sh", "-c", "sleep 600 & echo $!; exit 3"], tmp_path / "log")
+    assert group.wait(30)
+    child = Path("/proc") / (tmp_path / "log").read_text().strip()
+    assert child.exists()
+    assert group.kill() == 3
+    assert eventually(lambda: not child.exists() or "Z" in (child / "stat").read_text())
+    assert group.kill() == 3
+
+
+def test_a_port_is_given_to_one_process_only() -> None:
+    port = free_port()
+    claim = f"from tests.services import ports; print(ports._claim({port}) is None)"
+    other = subprocess.run([sys.executable, "-c", claim], capture_output=True, text=True, check=True)
+    assert other.stdout == "True\n"
 
 
 def test_etcd_answers(etcd_server: Etcd) -> None:

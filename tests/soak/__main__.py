@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from dragoman.core.broker import Ordering
 from dragoman.core.loading import BROKERS, load
-from tests.soak.brokers import SCHEMES, SERVERS, embedded, restart
+from tests.soak.brokers import SCHEMES, SERVERS, embedded
 from tests.soak.conductor import Conductor, Plan, Report
 
 
@@ -19,7 +18,7 @@ def soak(scheme: str, plan: Plan, folder: Path) -> Report:
     server = SERVERS[scheme](folder / scheme)
     server.start()
     try:
-        return Conductor(folder, server.url, plan, partial(restart, server)).run()
+        return Conductor(folder, server.url, plan, server).run()
     finally:
         server.stop()
 

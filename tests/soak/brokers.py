@@ -22,11 +22,6 @@ SERVERS: Mapping[str, type[Server]] = {
 SCHEMES = ("embedded", *SERVERS)
 
 
-def restart(server: Server) -> None:
-    server.kill()
-    server.restart()
-
-
 def embedded(folder: Path) -> str:
     """Members that die are noticed by their locks; a long lease keeps a slow machine from losing one."""
     return f"embedded://{folder / 'broker'}?lease=60&handover=5"

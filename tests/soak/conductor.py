@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.services.server import Server
 from tests.soak.worker import KEYS, READY, Job, confirmed
 
 PRODUCERS = CONSUMERS = 4
@@ -58,9 +59,9 @@ class Report:
 
 
 class Conductor:
-    """``restart`` kills the server and starts it again; ``None`` where there is none."""
+    """``server`` is ``None`` where there is none to restart."""
 
-    def __init__(self, folder: Path, broker: str, plan: Plan, restart: Callable[[], None] | None) -> None:
+    def __init__(self, folder: Path, broker: str, plan: Plan, server: Server | None) -> None:
         each = plan.messages // PRODUCERS
         self._plan = plan
         self._jobs = [
@@ -72,7 +73,7 @@ class Conductor:
         self._lives: dict[Job, int] = {}
         """How often each had been ready before it was started the last time."""
         self._listening = False
-        self._restart = restart
+        self._server = server
         self._random = random.Random(1)
         self._journals = {job: Journal(job.journal) for job in self._jobs if job.kind == "consumer"}
         self.report = Report(each * PRODUCERS)
@@ -97,10 +98,13 @@ class Conductor:
         while report.lost and time.monotonic() < started + self._plan.patience:
             self._tend()
             self._read()
-            if self._restart is not None and marks and len(report.handled) >= marks[0]:
-                marks.pop(0)
-                self._restart()
-                report.restarts += 1
+            if self._server is not None:
+                self._server.check()
+                if marks and len(report.handled) >= marks[0]:
+                    marks.pop(0)
+                    self._server.kill()
+                    self._server.restart()
+                    report.restarts += 1
             if time.monotonic() >= kill_at and self._may_kill():
                 kill_at = time.monotonic() + self._plan.kill_every
                 self._kill_one()

@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from dragoman.topology.etcd.gateway import Access, Gateway, encoded
 from tests.services.etcd import Etcd
-from tests.services.server import free_port
+from tests.services.ports import free_port
 
 SHORT = "ttl=10&refresh=0.5&grace=60"
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.services.kafka import Kafka
-from tests.services.server import free_port
+from tests.services.ports import free_port
 
 PASSWORD = "wonder & land"
 _MODULES = "org.apache.kafka.common.security"

@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,6 +17,7 @@ from typing import Any
 
 import pytest
 from tests.pipeline.source.channels import V1, Place, loans
+from tests.services.group import Group
 
 from dragoman.core.message import Message
 from dragoman.pipeline.events import read_events
@@ -57,30 +56,21 @@ class Driver:
         self._events = place.folder / "tables" / "_dragoman" / "pipeline-loans" / "events.jsonl"
         target = str(place.folder / "tables")
         arguments = (place.broker, place.registry, target, table_format, str(ROWS_PER_BATCH))
-        with (place.folder / "driver.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.pipeline.crash.driver", *arguments],
-                cwd=ROOT,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        command = [sys.executable, "-m", "tests.pipeline.crash.driver", *arguments]
+        self._process = Group(command, place.folder / "driver.log", ROOT)
 
     def wait_for_batches(self, more: int) -> bool:
         """Until so many more batches are in the tables; False if the work is done."""
         wanted = read_events(self._events, "").batch + more
         for _ in self._waiting():
-            if self._process.poll() is not None:
+            if self._process.ended:
                 return False
             if read_events(self._events, "").batch >= wanted:
                 return True
         raise AssertionError("the driver makes no progress")
 
     def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.kill()
 
     def kill_a_worker(self) -> None:
         workers = [pid for pid in self._group() if "pyspark" in _command(pid)]
@@ -88,7 +78,8 @@ class Driver:
             os.kill(random.choice(workers), signal.SIGKILL)
 
     def finish(self) -> int:
-        return self._process.wait(PATIENCE)
+        assert self._process.wait(PATIENCE), "the driver does not end"
+        return self._process.kill()
 
     def _group(self) -> Iterator[int]:
         for entry in Path("/proc").iterdir():

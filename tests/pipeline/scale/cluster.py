@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -14,17 +11,18 @@ from typing import Self
 
 import pyspark
 from tests.classes import SPARK
+from tests.services.group import Group
 from tests.services.java import reading
-from tests.services.server import free_port
+from tests.services.ports import free_port
 
 HOME = Path(pyspark.__file__).parent
 PATIENCE = 120.0
 SMALL = {"SPARK_DAEMON_MEMORY": "640m", "SPARK_DAEMON_JAVA_OPTS": reading(SPARK)}
 
 
-def wait_until_open(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_until_open(port: int, process: Group) -> None:
     deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and not process.ended:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
@@ -37,7 +35,7 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._running: list[subprocess.Popen[bytes]] = []
+        self._running: list[Group] = []
 
     def __enter__(self) -> Self:
         return self
@@ -46,23 +44,10 @@ class Processes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for process in self._running:
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        for process in self._running:
-            process.wait()
+            process.kill()
 
-    def start(self, name: str, *command: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                env=self.environment(),
-                start_new_session=True,
-            )
+    def start(self, name: str, *command: str) -> Group:
+        process = Group(command, self.folder / f"{name}.log", environment=self.environment())
         self._running.append(process)
         return process
 
@@ -73,7 +58,7 @@ class Processes:
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
-        return {**os.environ, **SMALL, **own}
+        return {**SMALL, **own}
 
     def cluster(self) -> str:
         """A master and two workers of one core each; the master's URL."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.pipeline.scale.cluster import HOME, Processes, wait_until_open
 from tests.pipeline.source.channels import V1, Place, loans
-from tests.services.server import free_port
+from tests.services.ports import free_port
 
 JOB = Path(__file__).with_name("job.py")
 QUICKLY = ("--conf", "spark.ui.enabled=false", "--conf", "spark.sql.shuffle.partitions=2",

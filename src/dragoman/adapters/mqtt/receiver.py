@@ -14,7 +14,7 @@ from dragoman.adapters.mqtt.channels import Declared
 from dragoman.adapters.mqtt.content import ENVELOPE, from_envelope, from_properties
 from dragoman.adapters.mqtt.control import Control, Tell
 from dragoman.adapters.mqtt.options import Options
-from dragoman.adapters.mqtt.seats import BEAT, TEMPORARY, Seats, Table
+from dragoman.adapters.mqtt.seats import BEAT, SILENCE, TEMPORARY, Seats, Table
 from dragoman.adapters.mqtt.session import Session
 from dragoman.adapters.mqtt.wire import Incoming, Will
 from dragoman.core.broker import Subscription, revoked
@@ -60,6 +60,7 @@ class MqttReceiver:
         self._care: asyncio.Task[None] | None = None
         self._trouble: DragomanError | None = None
         self._used = time.monotonic()
+        self._beat_at = 0.0
         self._receiving = False
 
     async def open(self) -> None:
@@ -72,10 +73,34 @@ class MqttReceiver:
         await self._control.sync()
         for seats in self._seats.values():
             seats.check_company()
-        for channel, seats in self._seats.items():
-            await seats.beat()
-            await self._look_after(channel, seats)
+        await self._settle_in()
         self._care = asyncio.create_task(self._take_care())
+
+    async def _settle_in(self) -> None:
+        """Until all seats are taken, by us or by others who come at the same time.
+
+        What is published before a seat is taken for the first time would be lost.
+        """
+        deadline = time.monotonic() + max(self._options.timeout, 2 * SILENCE)
+        while True:
+            self._stirred.clear()
+            try:
+                await self._tend()
+            except BrokerUnavailable:
+                # Another one took a seat over while we sat down on it, unless the server is gone.
+                if not self._control.connected:
+                    raise
+            vacant = {
+                (channel, number) for channel, seats in self._seats.items() for number in seats.not_kept()
+            }
+            if not vacant - self._sessions.keys():
+                return
+            if time.monotonic() > deadline:
+                raise BrokerUnavailable(
+                    f"Seats of the group {self._subscription.group!r} stay vacant.",
+                    next="Who claimed them did not sit down. Subscribe again.",
+                )
+            await self._wait_until_stirred()
 
     def _stirring(self, tell: Tell) -> Tell:
         def stir(topic: str, payload: bytes) -> None:
@@ -143,26 +168,31 @@ class MqttReceiver:
 
     async def _take_care(self) -> None:
         """Sit down where nobody does, get up where another one does, give signs of life."""
-        beat_at = 0.0
         while True:
             try:
                 if time.monotonic() - self._used > IDLE and not self._receiving:
                     await self._rest()
                 else:
-                    if time.monotonic() >= beat_at:
-                        beat_at = time.monotonic() + BEAT
-                        for seats in self._seats.values():
-                            await seats.beat()
-                    for channel, seats in self._seats.items():
-                        await self._look_after(channel, seats)
+                    await self._tend()
                 self._trouble = None
             except DragomanError as error:
                 self._trouble = error
                 self._news.set()
             self._stirred.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(ROUND):
-                    await self._stirred.wait()
+            await self._wait_until_stirred()
+
+    async def _wait_until_stirred(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ROUND):
+                await self._stirred.wait()
+
+    async def _tend(self) -> None:
+        if time.monotonic() >= self._beat_at:
+            self._beat_at = time.monotonic() + BEAT
+            for seats in self._seats.values():
+                await seats.beat()
+        for channel, seats in self._seats.items():
+            await self._look_after(channel, seats)
 
     async def _rest(self) -> None:
         """Nobody asks for what we have: others may."""

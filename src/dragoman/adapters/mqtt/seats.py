@@ -26,12 +26,16 @@ TEMPORARY = 60
 
 
 class Seat(NamedTuple):
-    """``member`` is ``None`` if nobody sits there; ``before`` is who did."""
+    """``member`` is ``None`` if nobody sits there; ``before`` is who did.
+
+    ``kept`` says that its session is there and keeps what is published. A claim alone does not make it so.
+    """
 
     member: str | None
     sharing: Sharing
     durable: bool
     before: str | None = None
+    kept: bool = False
 
     def written(self) -> bytes:
         return json.dumps(self._asdict()).encode()
@@ -40,7 +44,8 @@ class Seat(NamedTuple):
 def read_seat(raw: bytes) -> Seat | None:
     try:
         found = json.loads(raw)
-        return Seat(found["member"], Sharing(found["sharing"]), bool(found["durable"]), found["before"])
+        sharing, durable = Sharing(found["sharing"]), bool(found["durable"])
+        return Seat(found["member"], sharing, durable, found["before"], bool(found.get("kept", True)))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -133,7 +138,7 @@ class Seats:
     def ours(self) -> list[int]:
         """Seats that we have, or should sit down on: free ones, and those of which another has too many."""
         taken = self.taken()
-        total = max(self._partitions, max(self.known, default=-1) + 1)
+        total = self._total()
         free = sorted(set(range(total)) - {number for some in taken.values() for number in some})
         mine = taken[self._member]
         if self._subscription.sharing in (Sharing.EXCLUSIVE, Sharing.FAILOVER):
@@ -146,6 +151,16 @@ class Seats:
         turn = list(taken).index(self._member)
         crowded = [number for member, some in taken.items() for number in some[max(0, shares[member]) :]]
         return [*mine, *[*free[turn:], *free[:turn], *crowded][:room]]
+
+    def _total(self) -> int:
+        return max(self._partitions, max(self.known, default=-1) + 1)
+
+    def not_kept(self) -> set[int]:
+        """Seats where what is published now could get lost, as far as we are told."""
+        return {number for number in range(self._total()) if not self._is_kept(number)}
+
+    def _is_kept(self, number: int) -> bool:
+        return number in self.known and self.known[number].kept
 
     def is_in_the_way(self) -> bool:
         """Of a group that does not share, another one has the first seat."""
@@ -167,7 +182,7 @@ class Seats:
 
     async def claim(self, number: int) -> bool:
         """Say that we sit there; whether that is so. Of two that claim at once the later one has it."""
-        await self._put(number, safe=False)
+        await self._put(number, safe=False, kept=self._is_kept(number))
         await self._control.sync()
         return self.is_ours(number)
 
@@ -181,10 +196,10 @@ class Seats:
 
     async def sit(self, number: int) -> None:
         """Have it written down for good, and with it the session that was opened before."""
-        await self._put(number, safe=True)
+        await self._put(number, safe=True, kept=True)
 
-    async def _put(self, number: int, *, safe: bool) -> None:
-        seat = Seat(self._member, self._subscription.sharing, self._subscription.durable)
+    async def _put(self, number: int, *, safe: bool, kept: bool) -> None:
+        seat = Seat(self._member, self._subscription.sharing, self._subscription.durable, kept=kept)
         await self._control.put(self.table.seat(number), seat.written(), safe=safe)
 
     async def beat(self) -> None:

@@ -59,7 +59,7 @@ class Channels:
     async def info(self, name: str, partition: int) -> dict[str, Any]:
         with ours(channel=name):
             try:
-                return await self._link.request(f"STREAM.INFO.{self._names.stream(name, partition)}")
+                return await self._link.stream(self._names.stream(name, partition))
             except Refused as refused:
                 if refused.number != Refused.STREAM_NOT_FOUND:
                     raise
@@ -84,16 +84,14 @@ class Channels:
                 except Refused as refused:
                     if refused.number != Refused.NAME_IN_USE:
                         raise
+                    await self._link.whole(self._names.stream(channel.name, partition))
                     if partition == 0:
                         return False
         self.forget(channel.name)
         return True
 
     async def _make(self, channel: Channel, partition: int, settings: dict[str, Any]) -> None:
-        await self._link.request(
-            f"STREAM.CREATE.{self._names.stream(channel.name, partition)}",
-            **self._config(channel, partition, settings),
-        )
+        await self._link.make_stream(**self._config(channel, partition, settings))
 
     def _config(self, channel: Channel, partition: int, settings: dict[str, Any]) -> dict[str, Any]:
         about = {

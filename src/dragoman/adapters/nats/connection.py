@@ -23,6 +23,8 @@ from dragoman.core.errors import BrokerUnavailable, DragomanError, Unsupported
 log = logging.getLogger("dragoman.nats")
 
 OLDEST = (2, 9)
+UNBORN = "0001-"
+"""How the time begins at which a stream was made that is still being made."""
 CLOSING = 2.0
 """Seconds that a connection which could not be used may take to close."""
 
@@ -39,6 +41,7 @@ class Link:
         self._denied: set[Callable[[str], None]] = set()
         self._asking: dict[asyncio.Task[Msg], str] = {}
         self._ended: dict[asyncio.Task[Msg], Exception] = {}
+        self._whole: set[str] = set()
         self._seat = ""
         self._sitting = asyncio.Lock()
         self._reviving: asyncio.Task[None] | None = None
@@ -84,6 +87,7 @@ class Link:
 
     async def _on_broken(self) -> None:
         self._seat = ""
+        self._whole.clear()
         for request in self._asking:
             self._end(request, theirs.StaleConnectionError())
         for tell in list(self._broken):
@@ -162,6 +166,50 @@ class Link:
         """Ask JetStream. Raises ``Refused``, and the driver's errors."""
         answer = await self.ask(f"{self._api}.{what}", json.dumps(body).encode() if body else b"")
         return checked(answer.data)
+
+    async def stream(self, name: str) -> dict[str, Any]:
+        """What JetStream tells of a stream, once it is whole. Raises ``Refused``, and ``TimeoutError``.
+
+        It tells of a stream from the moment that it begins to make it. The server dies if it is asked in that
+        moment for what is in the stream (2.9 does, and 2.11 is made no better).
+        """
+        async with asyncio.timeout(self.options.timeout):
+            while True:
+                found = await self.request(f"STREAM.INFO.{name}")
+                if not found["created"].startswith(UNBORN):
+                    self._whole.add(name)
+                    return found
+                await asyncio.sleep(0.01)
+
+    async def whole(self, name: str) -> None:
+        """Wait until a stream can be asked for what is in it. Raises as ``stream`` does."""
+        if name not in self._whole:
+            await self.stream(name)
+
+    async def make_stream(self, name: str, **config: Any) -> None:
+        """Unless it is there. Raises ``Refused`` if another of that name is."""
+        what = f"STREAM.CREATE.{name}"
+        try:
+            await self.request(what, name=name, **config)
+        except Refused as refused:
+            if refused.number != Refused.SUBJECTS_OVERLAP:
+                raise
+            # Of two who make it at once one can be told so: the subjects are taken, by this very stream.
+            await self.request(what, name=name, **config)
+        await self.whole(name)
+
+    async def message(self, stream: str, **which: Any) -> dict[str, Any] | None:
+        """A message that is kept, as the stream's leader has it. Raises ``Refused`` if there is no stream."""
+        await self.whole(stream)
+        try:
+            found = await self.request(f"STREAM.MSG.GET.{stream}", **which)
+        except Refused as refused:
+            if refused.number == Refused.MESSAGE_NOT_FOUND:
+                return None
+            self._whole.discard(stream)
+            raise
+        message: dict[str, Any] = found["message"]
+        return message
 
     def subject(self, what: str) -> str:
         return f"{self._api}.{what}"

@@ -51,9 +51,8 @@ class Delayed:
         await self._channels.known(name)
         stream, durable = self._link.names.delayed, self._link.names.mover(name)
         with ours(channel=name):
-            await self._link.request(
-                f"STREAM.CREATE.{stream}",
-                name=stream,
+            await self._link.make_stream(
+                stream,
                 subjects=[f"{stream}.*"],
                 description="Messages of Dragoman that are not due yet.",
                 retention="workqueue",

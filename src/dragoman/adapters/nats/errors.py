@@ -123,6 +123,7 @@ class Refused(Exception):
     CONSUMER_NOT_FOUND = 10014
     MESSAGE_NOT_FOUND = 10037
     NAME_IN_USE = 10058
+    SUBJECTS_OVERLAP = 10065
     WRONG_LAST_SEQUENCE = 10071
 
     def __init__(self, error: dict[str, Any]) -> None:

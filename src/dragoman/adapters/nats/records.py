@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from base64 import b64decode
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from dragoman.adapters.nats.connection import Link
 from dragoman.adapters.nats.errors import Refused, ours
@@ -19,9 +18,8 @@ _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 async def make_stream(link: Link, lasting: bool) -> None:
     name = link.names.groups(lasting)
-    await link.request(
-        f"STREAM.CREATE.{name}",
-        name=name,
+    await link.make_stream(
+        name,
         subjects=[f"{name}.>"],
         description="What the groups of Dragoman know: members, owners and positions.",
         retention="limits",
@@ -36,13 +34,12 @@ async def make_stream(link: Link, lasting: bool) -> None:
 async def load(link: Link, stream: str, subject: str) -> Stored | None:
     """What is kept under a subject, as the stream's leader has it."""
     try:
-        found = await link.request(f"STREAM.MSG.GET.{stream}", last_by_subj=subject)
+        message = await link.message(stream, last_by_subj=subject)
     except Refused as refused:
-        if refused.number in (Refused.MESSAGE_NOT_FOUND, Refused.STREAM_NOT_FOUND):
+        if refused.number == Refused.STREAM_NOT_FOUND:
             return None
         raise
-    message: dict[str, Any] = found["message"]
-    return Stored(b64decode(message.get("data", "")), message["seq"])
+    return None if message is None else Stored(b64decode(message.get("data", "")), message["seq"])
 
 
 class NatsRecords:

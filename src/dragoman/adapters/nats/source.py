@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.adapters.nats.channels import Channels
 from dragoman.adapters.nats.connection import Link
-from dragoman.adapters.nats.errors import Refused, ours
+from dragoman.adapters.nats.errors import ours
 from dragoman.adapters.nats.reader import PartitionReader
 from dragoman.adapters.nats.wire import message_of, parse_headers
 from dragoman.core.errors import BrokerUnavailable
@@ -94,13 +94,8 @@ class NatsSource:
 async def message_at(link: Link, place: Place, offset: int) -> Message | None:
     """One message, unless it is gone."""
     with ours(channel=place[0], partition=place[1]):
-        try:
-            found = await link.request(f"STREAM.MSG.GET.{link.names.stream(*place)}", seq=offset + 1)
-        except Refused as refused:
-            if refused.number == Refused.MESSAGE_NOT_FOUND:
-                return None
-            raise
-    return stored_message(place, found["message"])
+        found = await link.message(link.names.stream(*place), seq=offset + 1)
+    return None if found is None else stored_message(place, found)
 
 
 def stored_message(place: Place, stored: Mapping[str, Any]) -> Message:

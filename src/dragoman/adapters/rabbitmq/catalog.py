@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from dragoman.adapters.rabbitmq import names
 from dragoman.adapters.rabbitmq.link import Link
+from dragoman.adapters.rabbitmq.locks import holding
 from dragoman.adapters.rabbitmq.streams import UNBORN, look
 from dragoman.core.broker import Sharing
 from dragoman.core.channel import Channel
@@ -62,12 +63,24 @@ class Catalog:
         self._refreshing = asyncio.Lock()
 
     async def open(self) -> None:
-        """Make the stream if it is not there. Two that do so at once leave two births, which is no harm."""
+        """Make the stream if it is not there.
+
+        One at a time: the server breaks the connections of those who make a stream at once, or look into one
+        that is being made.
+        """
+        if await self._is_there():
+            return
+        async with holding(self._link, names.door(names.CATALOG)):
+            if not await self._is_there():
+                async with self._link.borrowed(confirms=True) as pipe:
+                    await pipe.bear(names.CATALOG, {"x-queue-type": "stream"})
+
+    async def _is_there(self) -> bool:
         try:
             await look(self._link, names.CATALOG, "last", patience=UNBORN)
         except (ChannelNotFound, BrokerUnavailable):
-            async with self._link.borrowed(confirms=True) as pipe:
-                await pipe.bear(names.CATALOG, {"x-queue-type": "stream"})
+            return False
+        return True
 
     async def refresh(self) -> None:
         """Read on from the last event seen, which is read again: so there is always one to come."""

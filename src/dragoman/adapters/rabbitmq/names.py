@@ -43,7 +43,7 @@ def charter(channel: str, group: str) -> str:
 
 
 def door(channel: str, group: str = "") -> str:
-    """Held while a channel is made or changed, or while a member joins a group."""
+    """Held while a channel or the catalog is made or changed, or while a member joins a group."""
     return _checked(f"{channel}/door/{group}")
 
 

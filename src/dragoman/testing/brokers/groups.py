@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 import pytest
 
 from dragoman.core.broker import Acknowledgement, Ordering, Receiver
+from dragoman.core.channel import Channel
 from dragoman.core.errors import Revoked
 from dragoman.core.message import Message
 from dragoman.testing.brokers.rig import FULL, Harness, Rig, numbered, payloads
@@ -26,6 +28,24 @@ class GroupTests:
             await broker.publish(numbered(channel, 50))
             for receiver in (one, other):
                 await rig.collect(receiver, payloads(50))
+
+    async def test_those_who_come_first_and_at_once_all_get_in(self, harness: Harness) -> None:
+        """Services that are deployed together: each makes the channel, joins the group and publishes."""
+        harness.need("groups")
+        services, rounds = (8, 20) if FULL else (4, 1)
+        for _ in range(rounds):
+            async with harness.rig() as rig:
+                channel = Channel(f"suite-{uuid4().hex}", 2, settings=harness.settings)
+
+                async def come(number: int, channel: Channel = channel, rig: Rig = rig) -> Receiver:
+                    broker = await rig.broker()
+                    await broker.create(channel)
+                    receiver = await rig.receiver(broker, channel.name)
+                    await broker.publish(numbered(channel.name, 10, start=10 * number))
+                    return receiver
+
+                receivers = await asyncio.gather(*(come(number) for number in range(services)))
+                await rig.collect(receivers, payloads(10 * services))
 
     async def test_what_is_acknowledged_does_not_come_again(self, harness: Harness) -> None:
         async with harness.rig() as rig:
