@@ -170,8 +170,8 @@ class Link:
     async def stream(self, name: str) -> dict[str, Any]:
         """What JetStream tells of a stream, once it is whole. Raises ``Refused``, and ``TimeoutError``.
 
-        It tells of a stream from the moment that it begins to make it. The server dies if it is asked in that
-        moment for what is in the stream (2.9 does, and 2.11 is made no better).
+        Early releases of 2.9, which Debian 12 has, tell of a stream while they are still making it. The
+        server dies if it is asked in that moment for what is in the stream.
         """
         async with asyncio.timeout(self.options.timeout):
             while True:
