@@ -87,7 +87,7 @@ class Connection(asyncio.Protocol):
         self._quota = LAST_PACKET - 1000
         self._largest = wire.LONGEST
         self._keep_alive = float(options.keep_alive)
-        self._heard = self._loop.time()
+        self._heard = self._confirmed_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -161,6 +161,8 @@ class Connection(asyncio.Protocol):
                         next="Send less, or raise the server's limit.",
                     )
                 if qos:
+                    if not self._sent:
+                        self._confirmed_at = self._loop.time()
                     batch.open += 1
                     self._sent[number] = batch
                 pending += packet
@@ -265,8 +267,16 @@ class Connection(asyncio.Protocol):
         """Send a sign of life now and then; take the server for dead if it gives none."""
         if self.ended is not None:
             return
-        if self._loop.time() - self._heard > 1.5 * self._keep_alive:
+        since = self._loop.time() - 1.5 * self._keep_alive
+        if self._heard < since:
             self._end(BrokerUnavailable("The server is silent.", next="Is it alive?", server=self._place))
+            return
+        if self._sent and self._confirmed_at < since:
+            self._end(
+                BrokerUnavailable(
+                    "The server confirms no messages.", next="They are to be sent again.", server=self._place
+                )
+            )
             return
         self.ping()
         self._timer = self._loop.call_later(self._keep_alive / 2, self._watch)
@@ -319,6 +329,7 @@ class Connection(asyncio.Protocol):
             self.write(wire.acknowledge(Kind.PUBREL, answer.packet))
             return
         del self._sent[answer.packet]
+        self._confirmed_at = self._loop.time()
         if is_failure(reason):
             batch.error = error_of(reason, self._version, answer.text)
         batch.open -= 1

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from dragoman.adapters.rabbitmq import locks, names, positions
 from dragoman.adapters.rabbitmq.catalog import Catalog, GroupEntry
+from dragoman.adapters.rabbitmq.errors import translated
 from dragoman.adapters.rabbitmq.founding import join_or_found
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.pipe import Pipe
@@ -85,8 +86,10 @@ class Membership:
         others = await self._members(channel)
         group = await join_or_found(self._link, self._catalog, self._subscription, entry, others)
         self._founded[channel] = entry.id, group
-        await crew.queue_declare(names.crew(channel, self._group), auto_delete=True)
-        await crew.consume(names.crew(channel, self._group), lambda *_: None, on_end=self._fall_out)
+        with translated():
+            async with asyncio.timeout(self._link.options.timeout):
+                await crew.queue_declare(names.crew(channel, self._group), auto_delete=True)
+                await crew.consume(names.crew(channel, self._group), lambda *_: None, on_end=self._fall_out)
         if self._subscription.sharing is Sharing.EXCLUSIVE and not await self._take_lead(channel):
             raise GroupTaken(
                 "The group's last member is still leaving.", next="Try again.", group=self._group
