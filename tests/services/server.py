@@ -85,6 +85,13 @@ class Server(ABC):
 
     def _launch(self) -> None:
         self._process = Group(self.command(), self._log_path, self.data, self.environment())
+        try:
+            self._wait_for_answers()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait_for_answers(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT
         while True:
             self.check()
@@ -92,7 +99,6 @@ class Server(ABC):
                 if self.answers():
                     return
             if time.monotonic() > deadline:
-                self.kill()
                 raise RuntimeError(f"{self.program} does not answer:\n{self.log()[-2000:]}")
             time.sleep(0.05)
 
@@ -153,6 +159,7 @@ class Server(ABC):
 
     async def kill_and_restart(self) -> None:
         """SIGKILL, then up again on the same port and data."""
+        self.check()
         await asyncio.to_thread(self.kill)
         await asyncio.to_thread(self.restart)
 

@@ -178,6 +178,7 @@ class Control:
 
     async def close(self) -> None:
         self._closed = True
+        self._connected.clear()
         if self._returning is not None:
             await end(self._returning)
         if self._connection is not None:

@@ -17,8 +17,8 @@ from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.seats import BEAT, SILENCE, TEMPORARY, Seats, Table
 from dragoman.adapters.mqtt.session import Session
 from dragoman.adapters.mqtt.wire import Incoming, Will
-from dragoman.core.broker import Subscription, revoked
-from dragoman.core.ending import end
+from dragoman.core.broker import Sharing, Subscription, revoked
+from dragoman.core.ending import end, is_ending
 from dragoman.core.errors import BrokerError, BrokerUnavailable, DecodeError, DragomanError
 from dragoman.core.message import Message, with_headers
 
@@ -26,6 +26,8 @@ TOPIC = "mqtt-topic"
 """The header with the topic a message was published to, on channels whose topic has wildcards."""
 IDLE = 20.0
 """A member that is not used for so many seconds leaves its seats to the others until it is used again."""
+CLAIMING = 0.02
+"""Seconds in which others who claim a seat at the same time may show themselves."""
 ROUND = 1.0
 """Seconds until the seats are looked at again, if nothing happens before."""
 
@@ -73,34 +75,41 @@ class MqttReceiver:
         await self._control.sync()
         for seats in self._seats.values():
             seats.check_company()
-        await self._settle_in()
+        # A task, so that closing ends it, too: one that went on would sit down again.
+        self._care = asyncio.create_task(self._settle_in())
+        try:
+            await self._care
+        except asyncio.CancelledError:
+            if self.closed and not is_ending():
+                raise _closed() from None
+            raise
         self._care = asyncio.create_task(self._take_care())
 
     async def _settle_in(self) -> None:
-        """Until all seats are taken, by us or by others who come at the same time.
+        """Until every seat is kept, by us or by others who come at the same time.
 
-        What is published before a seat is taken for the first time would be lost.
+        What is published before a seat is kept for the first time would be lost.
         """
         deadline = time.monotonic() + max(self._options.timeout, 2 * SILENCE)
         while True:
             self._stirred.clear()
-            try:
-                await self._tend()
-            except BrokerUnavailable:
-                # Another one took a seat over while we sat down on it, unless the server is gone.
-                if not self._control.connected:
-                    raise
-            vacant = {
+            await self._tend()
+            open_seats = {
                 (channel, number) for channel, seats in self._seats.items() for number in seats.not_kept()
             }
-            if not vacant - self._sessions.keys():
-                return
+            if not open_seats - self._sessions.keys():
+                break
             if time.monotonic() > deadline:
                 raise BrokerUnavailable(
-                    f"Seats of the group {self._subscription.group!r} stay vacant.",
-                    next="Who claimed them did not sit down. Subscribe again.",
+                    f"Somebody claims seats of {self._subscription.group!r}, and does not sit down.",
+                    next="Subscribe again; end that member if it does not help.",
                 )
+            await asyncio.sleep(CLAIMING)
             await self._wait_until_stirred()
+        if self._subscription.sharing is Sharing.EXCLUSIVE:
+            await self._control.sync()
+            for seats in self._seats.values():
+                seats.check_first()
 
     def _stirring(self, tell: Tell) -> Tell:
         def stir(topic: str, payload: bytes) -> None:
@@ -120,14 +129,27 @@ class MqttReceiver:
                 del self._sessions[channel, number]
                 return False
             await session.open()
-        except DragomanError:
+        except DragomanError as error:
             del self._sessions[channel, number]
+            if isinstance(error, BrokerUnavailable) and await self._is_lost(seats, number):
+                return False
             raise
         self._turns = list(self._sessions.values())
         self._news.set()
         # The will of who sat there before may have been published when we took over.
         await seats.sit(number)
         return True
+
+    async def _is_lost(self, seats: Seats, number: int) -> bool:
+        """Whether another one took the seat over on which we could not sit down. If not, it is free."""
+        if not self._control.connected:
+            return False
+        with contextlib.suppress(BrokerError):
+            await self._control.sync()
+            if not seats.is_ours(number):
+                return True
+            await seats.leave(number, remove=False)
+        return False
 
     def _session(self, channel: str, number: int, seats: Seats) -> Session:
         table, durable = seats.table, self._subscription.durable
@@ -248,7 +270,7 @@ class MqttReceiver:
     async def _receive(self, limit: int, deadline: float) -> Sequence[Message]:
         while True:
             if self.closed:
-                raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
+                raise _closed()
             self._news.clear()
             if taken := self._take(limit):
                 return taken
@@ -334,3 +356,7 @@ class MqttReceiver:
             await self._control.unwatch(f"{seats.table.topic}/+", self)
             await self._control.unwatch(seats.table.beats, self)
         self._news.set()
+
+
+def _closed() -> BrokerUnavailable:
+    return BrokerUnavailable("The receiver is closed.", next="Subscribe again.")

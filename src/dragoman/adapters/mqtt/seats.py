@@ -180,6 +180,11 @@ class Seats:
             # Nobody is there, but what was sent meanwhile waits for whoever comes back.
             check_durability(self._subscription, True)
 
+    def check_first(self) -> None:
+        """Raises ``GroupTaken`` if another one, who came at the same time, has the first seat."""
+        if self.is_anothers(0):
+            check_company(self._subscription, [(self.known[0].sharing, (self.table.channel,))])
+
     async def claim(self, number: int) -> bool:
         """Say that we sit there; whether that is so. Of two that claim at once the later one has it."""
         await self._put(number, safe=False, kept=self._is_kept(number))
@@ -210,7 +215,8 @@ class Seats:
 
     def left(self) -> Seat:
         """What is written when we have gone, by us or as our will."""
-        return Seat(None, self._subscription.sharing, self._subscription.durable, self._member)
+        durable = self._subscription.durable
+        return Seat(None, self._subscription.sharing, durable, self._member, kept=durable)
 
     async def leave(self, number: int, *, remove: bool) -> None:
         await self._control.put(self.table.seat(number), b"" if remove else self.left().written())

@@ -49,7 +49,7 @@ async def add_seats(options: Options, control: Control, declared: Declared, numb
         expiry = options.session_expiry if example.durable else TEMPORARY
         filters = declared.filters(group, number, example.sharing)
         await _visit(options, table.client(number), clean=False, expiry=expiry, wanted=filters.wanted)
-        await control.put(table.seat(number), example._replace(member=None, before=None).written())
+        await control.put(table.seat(number), example._replace(member=None, before=None, kept=True).written())
 
 
 async def _visit(

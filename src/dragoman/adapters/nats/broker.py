@@ -166,7 +166,7 @@ class NatsBroker:
         names = self._link.names
         with ours(channel=channel):
             try:
-                await self._link.whole(names.groups(lasting))
+                await self._link.until_whole(names.groups(lasting))
                 info = await self._link.request(
                     f"STREAM.INFO.{names.groups(lasting)}", subjects_filter=names.records(channel, lasting)
                 )

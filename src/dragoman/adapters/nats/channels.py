@@ -59,7 +59,7 @@ class Channels:
     async def info(self, name: str, partition: int) -> dict[str, Any]:
         with ours(channel=name):
             try:
-                return await self._link.stream(self._names.stream(name, partition))
+                return await self._link.stream_info(self._names.stream(name, partition))
             except Refused as refused:
                 if refused.number != Refused.STREAM_NOT_FOUND:
                     raise
@@ -84,7 +84,7 @@ class Channels:
                 except Refused as refused:
                     if refused.number != Refused.NAME_IN_USE:
                         raise
-                    await self._link.whole(self._names.stream(channel.name, partition))
+                    await self._link.until_whole(self._names.stream(channel.name, partition))
                     if partition == 0:
                         return False
         self.forget(channel.name)

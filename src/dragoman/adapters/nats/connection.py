@@ -167,40 +167,47 @@ class Link:
         answer = await self.ask(f"{self._api}.{what}", json.dumps(body).encode() if body else b"")
         return checked(answer.data)
 
-    async def stream(self, name: str) -> dict[str, Any]:
+    async def stream_info(self, name: str) -> dict[str, Any]:
         """What JetStream tells of a stream, once it is whole. Raises ``Refused``, and ``TimeoutError``.
 
         Early releases of 2.9, which Debian 12 has, tell of a stream while they are still making it. The
         server dies if it is asked in that moment for what is in the stream.
         """
+        self._whole.discard(name)
         async with asyncio.timeout(self.options.timeout):
             while True:
                 found = await self.request(f"STREAM.INFO.{name}")
-                if not found["created"].startswith(UNBORN):
-                    self._whole.add(name)
+                if self._is_whole(name, found):
                     return found
                 await asyncio.sleep(0.01)
 
-    async def whole(self, name: str) -> None:
-        """Wait until a stream can be asked for what is in it. Raises as ``stream`` does."""
+    def _is_whole(self, name: str, found: dict[str, Any]) -> bool:
+        if found["created"].startswith(UNBORN):
+            return False
+        self._whole.add(name)
+        return True
+
+    async def until_whole(self, name: str) -> None:
+        """Wait until a stream can be asked for what is in it. Raises as ``stream_info`` does."""
         if name not in self._whole:
-            await self.stream(name)
+            await self.stream_info(name)
 
     async def make_stream(self, name: str, **config: Any) -> None:
         """Unless it is there. Raises ``Refused`` if another of that name is."""
         what = f"STREAM.CREATE.{name}"
         try:
-            await self.request(what, name=name, **config)
+            found = await self.request(what, name=name, **config)
         except Refused as refused:
             if refused.number != Refused.SUBJECTS_OVERLAP:
                 raise
             # Of two who make it at once one can be told so: the subjects are taken, by this very stream.
-            await self.request(what, name=name, **config)
-        await self.whole(name)
+            found = await self.request(what, name=name, **config)
+        if not self._is_whole(name, found):
+            await self.stream_info(name)
 
     async def message(self, stream: str, **which: Any) -> dict[str, Any] | None:
         """A message that is kept, as the stream's leader has it. Raises ``Refused`` if there is no stream."""
-        await self.whole(stream)
+        await self.until_whole(stream)
         try:
             found = await self.request(f"STREAM.MSG.GET.{stream}", **which)
         except Refused as refused:

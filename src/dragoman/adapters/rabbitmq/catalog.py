@@ -25,6 +25,8 @@ from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 
 log = logging.getLogger("dragoman.rabbitmq")
 
+HASTE = 0.5
+"""Seconds after which it is looked for with more patience, and without others who make it."""
 FRESH = 1.0
 """For so many seconds publishers rely on what they know of a channel. A deleted one is noticed at once."""
 
@@ -68,16 +70,16 @@ class Catalog:
         One at a time: the server breaks the connections of those who make a stream at once, or look into one
         that is being made.
         """
-        if await self._is_there():
+        if await self._is_there(HASTE):
             return
         async with holding(self._link, names.door(names.CATALOG)):
-            if not await self._is_there():
+            if not await self._is_there(UNBORN):
                 async with self._link.borrowed(confirms=True) as pipe:
                     await pipe.bear(names.CATALOG, {"x-queue-type": "stream"})
 
-    async def _is_there(self) -> bool:
+    async def _is_there(self, patience: float) -> bool:
         try:
-            await look(self._link, names.CATALOG, "last", patience=UNBORN)
+            await look(self._link, names.CATALOG, "last", patience=patience)
         except (ChannelNotFound, BrokerUnavailable):
             return False
         return True

@@ -44,6 +44,6 @@ async def holding(link: Link, name: str) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            # Without a connection there is nothing to give back.
-            with contextlib.suppress(BrokerUnavailable):
+            # Without a connection there is nothing to give back. Another one may have it by now.
+            with contextlib.suppress(BrokerUnavailable, GroupTaken):
                 await give(link, name)

@@ -11,7 +11,7 @@ from dragoman.core.broker import Ordering, Receiver, Sharing, Subscription
 from dragoman.core.errors import BrokerError, ConfigurationError, GroupTaken, Revoked, Unsupported
 from dragoman.core.message import Message
 from dragoman.testing.brokers.ordering import first_deliveries
-from dragoman.testing.brokers.rig import Harness, Rig, numbered, payload, payloads
+from dragoman.testing.brokers.rig import FULL, Harness, Rig, numbered, payload, payloads
 from dragoman.testing.child import Child
 
 
@@ -80,6 +80,22 @@ class SharingTests:
             await first.close()
             second = await join_stubbornly(rig, channel, Sharing.EXCLUSIVE)
             await rig.collect(second, payloads(20))
+
+    async def test_of_those_who_come_at_once_one_gets_an_exclusive_group_at_most(
+        self, harness: Harness
+    ) -> None:
+        need_sharing(harness, Sharing.EXCLUSIVE)
+        for _ in range(10 if FULL else 2):
+            async with harness.rig() as rig:
+                brokers = [await rig.broker() for _ in range(4)]
+                channel = await rig.channel(brokers[0])
+                found = await asyncio.gather(
+                    *(rig.receiver(broker, channel, sharing=Sharing.EXCLUSIVE) for broker in brokers),
+                    return_exceptions=True,
+                )
+                others = [each for each in found if isinstance(each, BaseException)]
+                assert [each for each in others if not isinstance(each, GroupTaken)] == []
+                assert len(others) >= len(brokers) - 1
 
     async def test_of_a_failover_group_one_member_gets_everything(self, harness: Harness) -> None:
         need_sharing(harness, Sharing.FAILOVER)
