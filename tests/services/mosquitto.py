@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 from tests.services.server import Server
+
+_HELLO_AND_GOODBYE = b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00" + b"\xe0\x00"
 
 
 class Mosquitto(Server):
@@ -43,7 +47,14 @@ class Mosquitto(Server):
         return (self.executable(), "-c", str(self._settings))
 
     def answers(self) -> bool:
-        return self.accepts()
+        """It hangs up when it is told goodbye. Until then it would count us as somebody who is there."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(_HELLO_AND_GOODBYE)
+            # A server that wants encryption does not understand, and hangs up, too.
+            with contextlib.suppress(ConnectionResetError):
+                while connection.recv(4096):
+                    pass
+        return True
 
     @property
     def _settings(self) -> Path:
