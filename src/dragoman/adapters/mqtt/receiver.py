@@ -80,9 +80,10 @@ class MqttReceiver:
         try:
             await self._care
         except asyncio.CancelledError:
-            if self.closed and not is_ending():
-                raise _closed() from None
-            raise
+            if is_ending():
+                raise
+        if self.closed:
+            raise _closed()
         self._care = asyncio.create_task(self._take_care())
 
     async def _settle_in(self) -> None:
@@ -148,14 +149,14 @@ class MqttReceiver:
             await self._control.sync()
             if not seats.is_ours(number):
                 return True
-            await seats.leave(number, remove=False)
+            await seats.leave(number)
         return False
 
     def _session(self, channel: str, number: int, seats: Seats) -> Session:
         table, durable = seats.table, self._subscription.durable
         will = Will(
             table.seat(number),
-            seats.left().written(),
+            seats.left(number).written(),
             retain=True,
             delay=1,
             expiry=None if durable else TEMPORARY,
@@ -251,7 +252,7 @@ class MqttReceiver:
 
     async def _get_up(self, seats: Seats, place: Place) -> None:
         await self._drop(place)
-        await seats.leave(place[1], remove=False)
+        await seats.leave(place[1])
 
     async def _drop(self, place: Place) -> None:
         session = self._sessions.pop(place)
@@ -349,7 +350,10 @@ class MqttReceiver:
             await session.close(last=last)
             if self._control.connected:
                 with contextlib.suppress(BrokerError):
-                    await seats.leave(number, remove=last)
+                    if last:
+                        await seats.remove(number)
+                    else:
+                        await seats.leave(number)
         for seats in self._seats.values():
             with contextlib.suppress(BrokerError):
                 await seats.say_goodbye()

@@ -213,10 +213,15 @@ class Seats:
     async def say_goodbye(self) -> None:
         await self._control.tell(self.table.beats, b"-" + self._member.encode())
 
-    def left(self) -> Seat:
+    def left(self, number: int) -> Seat:
         """What is written when we have gone, by us or as our will."""
         durable = self._subscription.durable
-        return Seat(None, self._subscription.sharing, durable, self._member, kept=durable)
+        kept = durable and self._is_kept(number)
+        return Seat(None, self._subscription.sharing, durable, self._member, kept)
 
-    async def leave(self, number: int, *, remove: bool) -> None:
-        await self._control.put(self.table.seat(number), b"" if remove else self.left().written())
+    async def leave(self, number: int) -> None:
+        await self._control.put(self.table.seat(number), self.left(number).written())
+
+    async def remove(self, number: int) -> None:
+        """Nobody is to find it again."""
+        await self._control.put(self.table.seat(number), b"")
