@@ -24,6 +24,7 @@ from dragoman import (
     endpoint,
 )
 from dragoman.client import consumer as loop
+from dragoman.client import flight
 from dragoman.client.flight import Flight
 from dragoman.core.broker import Acknowledgement
 from dragoman.core.errors import BrokerUnavailable
@@ -280,6 +281,8 @@ async def test_a_revoked_message_is_not_handled_any_more(broker: ScriptedBroker)
         broker.receiver.deliver(*numbered(3))
         await until(lambda: handled)
         broker.receiver.revoked = {0, 1, 2}
+        # After a handler that was quicker than this nobody would ask whether the next message is ours.
+        await asyncio.sleep(2 * flight._OURS_FOR)
         go.set()
         await until(lambda: it.in_flight == 0)
         broker.receiver.deliver(*numbered(1, start=9))
