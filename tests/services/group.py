@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import time
@@ -59,8 +60,53 @@ class Group:
         os.killpg(self.pid, number)
 
     def kill(self) -> int:
-        """SIGKILL to whoever is left; how it ended, by this or before."""
+        """SIGKILL to whoever is left; how it ended, by this or before.
+
+        Its descendants end with it, those in sessions of their own as well: PostgreSQL gives one to each
+        connection, and what has begun there would still be committed.
+        """
         if self._process.returncode is None:
+            family = self._halted()
             with contextlib.suppress(ProcessLookupError):
                 self.signal_all(signal.SIGKILL)
+            for descriptor in family:
+                _end(descriptor)
         return self._process.wait()
+
+    def _halted(self) -> list[int]:
+        """Descriptors of its descendants. Halted from the top down, none gets another or loses its number."""
+        descriptors = []
+        generation = {self.pid}
+        _halt(self.pid)
+        while generation := _children(generation):
+            for pid in generation:
+                descriptors.append(os.pidfd_open(pid))
+                _halt(pid)
+        return descriptors
+
+
+def _halt(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    while _state_and_parent(pid)[0] not in "TtZX":
+        time.sleep(0.001)
+
+
+def _end(descriptor: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    select.select([descriptor], [], [])
+    os.close(descriptor)
+
+
+def _children(parents: set[int]) -> set[int]:
+    everyone = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return {pid for pid in everyone if _state_and_parent(pid)[1] in parents}
+
+
+def _state_and_parent(pid: int) -> tuple[str, int]:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return "X", 0
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    return state, int(parent)

@@ -71,6 +71,15 @@ def test_a_group_is_ended_with_its_children_and_told_how_it_ended(tmp_path: Path
     assert group.kill() == 3
 
 
+def test_a_killed_group_leaves_no_descendant_in_a_session_of_its_own(tmp_path: Path) -> None:
+    nested = "setsid sh -c 'setsid sleep 600 & echo $!; echo $$; wait' & wait"
+    group = Group(["sh", "-c", nested], tmp_path / "log")
+    log = tmp_path / "log"
+    assert eventually(lambda: len(log.read_text().split()) == 2)
+    group.kill()
+    assert [pid for pid in log.read_text().split() if (Path("/proc") / pid / "exe").exists()] == []
+
+
 def test_a_port_is_given_to_one_process_only() -> None:
     port = free_port()
     claim = f"from tests.services import ports; print(ports._claim({port}) is None)"
