@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from dragoman.adapters.kafka import broker as broker_module
 from dragoman.adapters.kafka import receiving
 from dragoman.adapters.kafka.receiving import KafkaReceiver
 from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import Revoked
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError, Revoked
 from dragoman.core.message import Message
 from tests.brokers.kafka.rigs import PATIENCE, connected, fresh, numbered, numbers, received
 from tests.services.kafka import Kafka
@@ -156,3 +160,41 @@ async def test_a_member_that_leaves_while_it_joins_is_waited_for_by_nobody(
             for channel in channels:
                 while await asyncio.to_thread(members, channel):
                     await asyncio.sleep(0.05)
+
+
+STRANGER = """
+import os, signal, sys
+from confluent_kafka import Consumer
+
+server, group, assignment = sys.argv[1:]
+settings = {"bootstrap.servers": server, "group.id": group, "partition.assignment.strategy": assignment}
+consumer = Consumer(settings)
+consumer.subscribe([group])
+while not consumer.assignment():
+    consumer.poll(0.1)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        pytest.param("range", ConfigurationError, id="a member that shares out by other rules"),
+        pytest.param("cooperative-sticky", BrokerUnavailable, id="a member that hangs"),
+    ],
+)
+async def test_who_wants_an_exclusive_group_is_told_what_is_in_the_way(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch, assignment: str, expected: type[Exception]
+) -> None:
+    monkeypatch.setattr(broker_module, "SETTLING", 3.0)
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        address = kafka_server.url.removeprefix("kafka://")
+        stranger = subprocess.Popen([sys.executable, "-c", STRANGER, address, channel, assignment])
+        try:
+            await asyncio.to_thread(os.waitid, os.P_PID, stranger.pid, os.WSTOPPED)
+            with pytest.raises(expected):
+                await broker.subscribe(Subscription((channel,), channel, sharing=Sharing.EXCLUSIVE))
+        finally:
+            stranger.kill()
+            stranger.wait()

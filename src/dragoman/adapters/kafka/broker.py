@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -26,12 +27,20 @@ from dragoman.core.broker import (
     check_subscription,
 )
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerUnavailable, ConfigurationError, GroupTaken, Unsupported
+from dragoman.core.errors import (
+    AccessRefused,
+    BrokerUnavailable,
+    ConfigurationError,
+    GroupTaken,
+    Unsupported,
+)
 from dragoman.core.message import Message, Position
 
 R = TypeVar("R")
 
 _OWNED = (Sharing.FAILOVER, Sharing.EXCLUSIVE)
+SETTLING = 60.0
+"""Seconds in which it is known who has an exclusive group."""
 
 
 class KafkaBroker:
@@ -113,8 +122,17 @@ class KafkaBroker:
 
     async def _insist(self, receiver: KafkaReceiver) -> None:
         """Until the group is ours, or settled and another's."""
+        deadline = time.monotonic() + SETTLING
         try:
             while not receiver.owns:
+                if isinstance(receiver.failure, AccessRefused | ConfigurationError):
+                    raise receiver.failure
+                if time.monotonic() > deadline:
+                    raise BrokerUnavailable(
+                        "The group does not settle: members come and go, or one hangs.",
+                        next="See who is in it, and subscribe again.",
+                        group=receiver.group,
+                    ) from receiver.failure
                 owner = await self._admin(Administration.owner, receiver.group)
                 if owner is not None and owner != await receiver.member_id():
                     raise GroupTaken(

@@ -92,7 +92,8 @@ class KafkaReceiver:
         self._arrived: asyncio.Future[None] | None = None
         self._changed = threading.Condition(threading.RLock())
         self._holdings: dict[Place, Holding] = {}
-        self._failure: DragomanError | None = None
+        self.failure: DragomanError | None = None
+        """What befell it since the last ``receive``, which raises it."""
         self._overflows = False
         self._starts: Mapping[Any, int] = starts
         self._handover = handover
@@ -151,8 +152,8 @@ class KafkaReceiver:
                 break
         if taken:
             self._changed.notify_all()
-        elif self._failure is not None:
-            failure, self._failure = self._failure, None
+        elif self.failure is not None:
+            failure, self.failure = self.failure, None
             raise failure
         return Runs(taken)
 
@@ -329,11 +330,11 @@ class KafkaReceiver:
     def _note(self, raw: Any) -> None:
         error = raw.error()
         if error is not None and error.code() not in _PASSING:
-            self._failure = translated(error, channel=raw.topic(), group=self.group)
+            self.failure = translated(error, channel=raw.topic(), group=self.group)
 
     def _fail(self, error: DragomanError) -> None:
         with self._changed:
-            self._failure = error
+            self.failure = error
         self._wake()
         time.sleep(_TICK)
 

@@ -84,7 +84,7 @@ class Channels:
                 except Refused as refused:
                     if refused.number != Refused.NAME_IN_USE:
                         raise
-                    await self._link.until_whole(self._names.stream(channel.name, partition))
+                    await self._link.stream_info(self._names.stream(channel.name, partition))
                     if partition == 0:
                         return False
         self.forget(channel.name)
