@@ -112,11 +112,24 @@ async def test_a_server_without_memory_or_rights_to_write_says_so_and_recovers(t
         await broker.close()
 
 
+async def end_the_wait(server: Redis) -> None:
+    """Whoever waits for replicas is answered as if its time were over."""
+    admin = Client(port=server.port)
+    async with asyncio.timeout(PATIENCE):
+        while not (waiting := [each["id"] for each in await admin.client_list() if each["cmd"] == "wait"]):
+            await asyncio.sleep(0.01)
+    for number in waiting:
+        await admin.client_unblock(int(number))
+    await admin.aclose()
+
+
 async def test_a_publish_waits_for_as_many_replicas_as_it_is_told(tmp_path: Path) -> None:
     with own_redis(tmp_path / "first", "--repl-diskless-sync-delay", "0") as server:
-        alone = await connected(f"{server.url}?replicas=1&timeout=1")
+        alone = await connected(f"{server.url}?replicas=1&timeout=60")
+        creating = asyncio.create_task(alone.create(Channel("c", 1)))
+        await end_the_wait(server)
         with pytest.raises(BrokerUnavailable, match="0 replicas"):
-            await alone.create(Channel("c", 1))
+            await creating
         await alone.close()
         with own_redis(tmp_path / "second", "--replicaof", f"127.0.0.1 {server.port}") as replica:
             copy = Client(port=replica.port)
