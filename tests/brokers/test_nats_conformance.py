@@ -23,5 +23,5 @@ class TestNats(BrokerSuite):
         return Harness(
             f"{nats_server.url}?{options}&timeout=60",
             restart=lambda: asyncio.to_thread(restart),
-            behind=lambda: Proxy(f"{nats_server.url}?{options}&timeout=2"),
+            behind=lambda: Proxy(f"{nats_server.url}?{options}&timeout=20"),
         )

@@ -23,5 +23,5 @@ class TestRedis(BrokerSuite):
         return Harness(
             f"{redis_server.url}?{options}&timeout=60",
             restart=lambda: asyncio.to_thread(restart),
-            behind=lambda: Proxy(f"{redis_server.url}?{options}&timeout=2"),
+            behind=lambda: Proxy(f"{redis_server.url}?{options}&timeout=20"),
         )
