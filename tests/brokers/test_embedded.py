@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -74,14 +75,13 @@ async def test_killed_processes_leave_a_sound_folder(harness: Harness) -> None:
         receiver = await rig.receiver(broker, channel)
         await broker.publish([Message(channel, b"last", partition=0), Message(channel, b"last", partition=1)])
         end = {partition: end for partition, (_, end) in broker.log().partitions(channel).items()}
-        found: list[Message] = []
-        while sum(end.values()) > len({(message.partition, message.offset) for message in found}):
+        found: dict[tuple[int | None, int | None], bytes | None] = {}
+        while sum(end.values()) > len(found):
             batch = await rig.receive_some(receiver)
-            found += batch
+            found.update({(message.partition, message.offset): message.payload for message in batch})
             await rig.acknowledge(receiver, batch)
-        counts = {line: confirmed.count(line) for line in confirmed}
-        for line, count in counts.items():
-            assert sum(message.payload == line.encode() for message in found) >= count
+        # A publisher may have had the time to publish very much.
+        assert Counter(line.encode() for line in confirmed) <= Counter(found.values())
 
 
 async def test_delayed_messages_wait_for_the_next_process(harness: Harness) -> None:
@@ -231,9 +231,8 @@ async def test_many_processes_publish_to_one_partition(harness: Harness) -> None
         receiver = await rig.receiver(broker, channel)
         await broker.publish([Message(channel, b"last")])
         found = await rig.collect(receiver, [b"last"])
-        for line in {*told[0], *told[1]}:
-            copies = (line in told[0]) + (line in told[1])
-            assert sum(message.payload == line.encode() for message in found) >= copies
+        confirmed = Counter(line.encode() for lines in told for line in lines)
+        assert confirmed <= Counter(message.payload for message in found)
         assert [message.offset for message in found] == list(range(len(found)))
 
 
