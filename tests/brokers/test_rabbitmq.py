@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -63,6 +64,13 @@ async def receive(receiver: Receiver, count: int = 1) -> list[Message]:
     return found
 
 
+async def receive_stubbornly(receiver: Receiver, count: int) -> list[Message]:
+    """The receiver may have been looking around when the connection was lost, and tells so first."""
+    with contextlib.suppress(BrokerUnavailable):
+        return await receive(receiver, count)
+    return await receive(receiver, count)
+
+
 async def until(done: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not done():
@@ -94,7 +102,7 @@ async def test_after_a_lost_connection_publishing_and_receiving_go_on(
     cut_all_connections(rabbitmq_server)
     await until(lambda: receiver.lost(held))
     await publish_stubbornly(broker, Message(channel, b"after"))
-    again = await receive(receiver, 2)
+    again = await receive_stubbornly(receiver, 2)
     assert [(message.payload, message.attempt) for message in again] == [(b"before", 2), (b"after", 1)]
 
 
