@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from dragoman import Client, EndpointOptions, RetryOptions, controller, endpoint
-from dragoman.core.errors import ReplyTimeout
 
 from .channels import (
     CREDIT_SCORE_REQUEST,
@@ -24,7 +23,7 @@ from .records import (
 
 BANKS = (1, 2, 3)
 PATIENCE = 1.0
-"""Seconds that a bank has for its proposal. One that does not want the customer says nothing."""
+"""Seconds that banks have for their proposals. One that does not want the customer says nothing."""
 MANY = EndpointOptions(concurrency=100, retry=RetryOptions(never=(ValueError,)))
 """Most of the time it waits for banks, so it may as well do so for many customers at once."""
 
@@ -48,19 +47,23 @@ class LoanBroker:
             termInMonths=message.termInMonths,
             requestId=message.requestId,
         )
-        answers = await asyncio.gather(*(self.ask_loan_proposal_request(bank, wish) for bank in BANKS))
-        quotes = [each for each in answers if each is not None]
-        if not quotes:
-            raise RuntimeError("No bank has answered.")
-        best = min(quotes, key=lambda each: each.interestRate)
+        best = min(await self.proposals(wish), key=lambda each: each.interestRate)
         return LoanReplyDto(best.quoteId, best.interestRate, message.requestId)
 
     async def ask_credit_score_request(self, message: CreditBureauRequestDto) -> CreditBureauReplyDto:
         return await self.client.request(CREDIT_SCORE_REQUEST, message, reply=CreditBureauReplyDto)
 
-    async def ask_loan_proposal_request(self, bank: int, message: BankLoanRequest) -> BankLoanReply | None:
-        channel = loan_proposal_request_channel(bank)
+    async def proposals(self, wish: BankLoanRequest) -> list[BankLoanReply]:
+        """Those that come in time. If none does, the first that comes."""
+        asked = [asyncio.create_task(self.ask_loan_proposal_request(bank, wish)) for bank in BANKS]
         try:
-            return await self.client.request(channel, message, reply=BankLoanReply, timeout=PATIENCE)
-        except ReplyTimeout:
-            return None
+            done, late = await asyncio.wait(asked, timeout=PATIENCE)
+            if not done:
+                done, _ = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+            return [each.result() for each in done]
+        finally:
+            for each in asked:
+                each.cancel()
+
+    async def ask_loan_proposal_request(self, bank: int, message: BankLoanRequest) -> BankLoanReply:
+        return await self.client.request(loan_proposal_request_channel(bank), message, reply=BankLoanReply)

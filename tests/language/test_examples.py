@@ -74,6 +74,16 @@ async def test_the_selective_bank_says_nothing_to_others(
     assert reply.interestRate > 2.1
 
 
+async def test_a_proposal_that_comes_late_is_better_than_none(
+    loans: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 0.0)
+    wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=9)
+    async with loans.running("memory://late", "memory://") as client:
+        reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
+    assert reply.requestId == 9
+
+
 def _reply() -> type:
     found: type = import_module("loan_broker.records").LoanReplyDto
     return found
