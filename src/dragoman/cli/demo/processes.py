@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -72,25 +72,14 @@ class Processes:
         command = [sys.executable, "-m", "dragoman.cli", *arguments]
         return subprocess.run(command, capture_output=True, text=True, env=self._environment, check=False)
 
-    def wait_for_line(self, name: str, line: str) -> None:
-        def said() -> bool:
-            return line in self._log(name).read_text(errors="replace")
-
-        self._wait(name, said)
-
-    def wait_for_port(self, name: str, port: int) -> None:
-        def open() -> bool:
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        self._wait(name, open)
-
-    def _wait(self, name: str, condition: Callable[[], bool]) -> None:
+    def wait_for(self, name: str, pattern: str) -> re.Match[str]:
+        """Until it has said something that fits."""
         deadline = time.monotonic() + PATIENCE
-        while not condition():
+        while (found := re.search(pattern, self._log(name).read_text(errors="replace"))) is None:
             if self._running[name].poll() is not None or time.monotonic() > deadline:
                 raise self._failed(name)
             time.sleep(0.05)
+        return found
 
     def ended(self, name: str) -> bool:
         code = self._running[name].poll()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -84,24 +83,22 @@ class Story:
         config, store = self._folder / "gateway.toml", f"sqlite://{self._folder}/gateway.db"
         config.write_text(GATEWAY.format(resource=RESOURCE))
         made = processes.run("gateway", "keys", "create", "customers", "--store", store, "--json")
-        ports = _free_ports(2)
         processes.start(
             "serve",
             "dragoman.cli",
             "serve",
-            *("--registry-port", str(ports[0]), "--gateway-port", str(ports[1]), "--config", str(config)),
+            *("--registry-port", "0", "--gateway-port", "0", "--config", str(config)),
             DRAGOMAN_SERVE_GATEWAY_STORE=store,
             DRAGOMAN_SERVE_GATEWAY_SECRET_FILE=str(self._folder / "gateway.key"),
         )
-        for port in ports:
-            processes.wait_for_port("serve", port)
-        gateway = f"http://127.0.0.1:{ports[1]}"
-        say(f"Registry at http://127.0.0.1:{ports[0]}, gateway at {gateway}.")
+        registry = processes.wait_for("serve", r"Registry on (\S+) with")[1]
+        gateway = processes.wait_for("serve", r"Gateway on (\S+)\. Stop")[1]
+        say(f"Registry at {registry}, gateway at {gateway}.")
         for name in NAMES:
             self._endpoint(processes, name, "1", wait=False)
         self._orchestrator(processes, "1", wait=False)
         for name in (*NAMES, "orchestrator"):
-            processes.wait_for_line(name, "ready")
+            processes.wait_for(name, "ready")
         say(f"{len(NAMES)} endpoints of the model and an orchestrator run, each a process of its own.")
         return gateway, json.loads(made)["key"]
 
@@ -111,14 +108,14 @@ class Story:
         arguments = (self._broker_url, self._registry, name, version)
         processes.start(label or name, "dragoman.cli.demo.endpoint", *arguments)
         if wait:
-            processes.wait_for_line(label or name, "ready")
+            processes.wait_for(label or name, "ready")
 
     def _orchestrator(
         self, processes: Processes, version: str, label: str = "orchestrator", *, wait: bool = True
     ) -> None:
         processes.start(label, "dragoman.cli.demo.orchestrator", self._broker_url, self._registry, version)
         if wait:
-            processes.wait_for_line(label, "ready")
+            processes.wait_for(label, "ready")
 
     async def _flow(self, processes: Processes, gateway: str, key: str) -> Account:
         """Customers come; on the way a bank dies and comes back, a contract changes, rubbish arrives."""
@@ -248,14 +245,3 @@ def _kept(broker: Broker) -> int | None:
         )
     finally:
         log.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
