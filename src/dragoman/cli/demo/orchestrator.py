@@ -57,7 +57,7 @@ class Loans:
                 key=str(wish.number),
                 reply=loan_broker("records").LoanReplyDto,
                 headers=headers,
-                timeout=60.0,
+                timeout=120.0,
             )
         except ClientError as error:
             raise RequestFailed(error.what, status=error.code) from error
