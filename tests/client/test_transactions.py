@@ -472,8 +472,13 @@ async def test_the_same_on_a_server(memory: MemoryBroker, registry: Registry, se
             await one.publish_many("transfers", [Transfer(number % 10, 1) for number in range(60)])
             clients = (one, two)
             await until(lambda: sum(each.metrics.of("transfers").handled for each in clients) == 60)
-            await until(lambda: len(payloads(memory, "receipts")) == 10)
+            # The relay that takes over from a silent one may send a receipt again, under the same id.
+            await until(lambda: len(_ids(memory)) == 10)
         assert balance(database) == 10
         assert {each.key for each in payloads(memory, "receipts")} == {b"\xff\0"}
     finally:
         database.close()
+
+
+def _ids(memory: MemoryBroker) -> set[bytes | None]:
+    return {each.header(headers.MESSAGE_ID) for each in payloads(memory, "receipts")}
