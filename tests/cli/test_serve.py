@@ -6,25 +6,18 @@ import asyncio
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import httpx
+from tests.services.ports import free_port
 
 from dragoman.gateway.sep import Operation, Reply, SepClient, ServerKey
 from dragoman.gateway.sep.keys import PublicKey
 
 PATIENCE = 60.0
-
-
-def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def wait_for(log: Path, process: subprocess.Popen[bytes], pattern: str) -> str:
@@ -44,7 +37,7 @@ async def by_sep(port: int, key: PublicKey) -> Reply:
 
 
 def test_registry_gateway_and_sep_are_served_and_stop_when_asked(tmp_path: Path) -> None:
-    key, port = ServerKey.generate(), free_udp_port()
+    key, port = ServerKey.generate(), free_port()
     key.write(tmp_path / "sep.key")
     (tmp_path / "dragoman.toml").write_text(
         f'[serve]\nregistry_port = 0\ngateway_port = 0\nsep_key = "sep.key"\nsep_port = {port}\n'

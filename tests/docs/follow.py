@@ -18,6 +18,8 @@ from types import ModuleType
 from dragoman.cli import application
 from tests.docs.snippets import Snippet, snippets
 
+PATIENCE = 120.0
+
 
 class Session:
     """One reader who follows one page, in an empty folder."""
@@ -79,14 +81,14 @@ class Session:
         for process in self.background:
             os.killpg(process.pid, signal.SIGTERM)
         for process in self.background:
-            process.wait(30)
+            process.wait(PATIENCE)
         self.runner.close()
         del sys.modules[self.module.__name__]
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     host, _, port = address.rpartition(":")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < deadline:
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
