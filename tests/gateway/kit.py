@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import jwt
@@ -54,11 +55,18 @@ def options(**changes: Any) -> GatewayOptions:
 
 
 class Clock:
+    """Stands still until it is moved."""
+
     def __init__(self) -> None:
         self.ahead = 0.0
+        self._made = time.time()
 
     def __call__(self) -> float:
-        return time.time() + self.ahead
+        return self._made + self.ahead
+
+    @property
+    def timestamp(self) -> str:
+        return datetime.fromtimestamp(self(), UTC).isoformat()
 
 
 @asynccontextmanager

@@ -141,6 +141,7 @@ async def test_old_requests_cannot_be_sent_again() -> None:
     clock = Clock()
     async with running(clock, replay_window=300.0, skew=60.0) as gateway:
         asked = ask(token=token(exp=datetime.now(UTC) + timedelta(days=1)))
+        asked = changed(asked, "destination", timestamp=clock.timestamp)
         await drop(gateway, asked)
         for ahead in (299, 301, 361, 10_000):
             clock.ahead = ahead

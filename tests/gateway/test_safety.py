@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 
 import jwt
@@ -54,8 +53,7 @@ async def test_1_a_captured_repetition_cannot_be_replayed_when_the_first_is_forg
         await drop(gateway, first)
         await gateway.drop_off.close()
         clock.ahead = 250
-        moment = datetime.fromtimestamp(clock(), UTC).isoformat()
-        repetition = changed(first, "destination", timestamp=moment)
+        repetition = changed(first, "destination", timestamp=clock.timestamp)
         await drop(gateway, repetition)
         clock.ahead = 400
         await gateway.store.sweep(clock())
