@@ -49,7 +49,7 @@ def test_every_operation_answers_as_documented(live: Server, path: str, method: 
     @given(case=operation.as_strategy())
     def probe(case: schemathesis.Case) -> None:
         case.query = {name: min(float(value), 0.05) for name, value in (case.query or {}).items()}
-        answer = case.call(base_url=live.url)
+        answer = case.call(base_url=live.url, timeout=60.0)
         case.validate_response(answer, checks=CHECKS)
 
     probe()

@@ -47,7 +47,7 @@ def test_every_operation_answers_as_documented(live: Server, path: str, method: 
     )
     @given(case=operation.as_strategy())
     def probe(case: schemathesis.Case) -> None:
-        answer = case.call(base_url=live.url)
+        answer = case.call(base_url=live.url, timeout=60.0)
         case.validate_response(answer, checks=CHECKS)
 
     probe()
