@@ -80,32 +80,40 @@ class Group:
         _halt(self.pid)
         while generation := _children(generation):
             for pid in generation:
-                descriptors.append(os.pidfd_open(pid))
-                _halt(pid)
+                # Of a child that its parent does not care about nothing is left when it ends.
+                with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                    descriptors.append(os.pidfd_open(pid))
+                    _halt(pid)
         return descriptors
 
 
 def _halt(pid: int) -> None:
+    """With all its threads: one that is late could still take note of a child's end."""
     os.kill(pid, signal.SIGSTOP)
-    while _state_and_parent(pid)[0] not in "TtZX":
+    threads = Path(f"/proc/{pid}/task")
+    while not all(_state_and_parent(thread)[0] in "TtZX" for thread in threads.iterdir()):
         time.sleep(0.001)
 
 
 def _end(descriptor: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    select.select([descriptor], [], [])
+    # Unlike select, it takes descriptors of any number.
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    waiting.poll()
     os.close(descriptor)
 
 
 def _children(parents: set[int]) -> set[int]:
-    everyone = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
-    return {pid for pid in everyone if _state_and_parent(pid)[1] in parents}
+    everyone = (entry for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return {int(entry.name) for entry in everyone if _state_and_parent(entry)[1] in parents}
 
 
-def _state_and_parent(pid: int) -> tuple[str, int]:
+def _state_and_parent(entry: Path) -> tuple[str, int]:
+    """Of a process or a thread, whose name may be any bytes."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = (entry / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return "X", 0
     state, parent = stat.rpartition(")")[2].split()[:2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import sys
 import time
@@ -78,6 +79,28 @@ def test_a_killed_group_leaves_no_descendant_in_a_session_of_its_own(tmp_path: P
     assert eventually(lambda: len(log.read_text().split()) == 2)
     group.kill()
     assert [pid for pid in log.read_text().split() if (Path("/proc") / pid / "exe").exists()] == []
+
+
+def test_a_group_is_killed_though_its_name_is_no_text(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    group = Group(["sh", "-c", r"printf '\377' > /proc/$$/comm; echo named; sleep 600 & wait"], log)
+    assert eventually(lambda: log.read_text() == "named\n")
+    assert group.kill() == -signal.SIGKILL
+
+
+def test_a_group_is_killed_while_its_children_end_unseen(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "while True:\n"
+        "    for _ in range(30):\n"
+        "        os.fork() or (time.sleep(0.01), os._exit(0))\n"
+        "    print('ready', flush=True)\n"
+    )
+    log = tmp_path / "log"
+    group = Group([sys.executable, "-c", program], log)
+    assert eventually(lambda: "ready" in log.read_text())
+    assert group.kill() == -signal.SIGKILL
 
 
 def test_a_port_is_given_to_one_process_only() -> None:
