@@ -66,7 +66,7 @@ class Line:
         self._target = port
         self._server: asyncio.Server | None = None
         self._busy: set[asyncio.StreamWriter] = set()
-        self.port = 0
+        self.port = free_port()
 
     async def __aenter__(self) -> Line:
         await self.mend()
@@ -77,7 +77,6 @@ class Line:
 
     async def mend(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         if self._server is not None:
@@ -91,14 +90,17 @@ class Line:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        except OSError:
+        if self._server is None:
             writer.transport.abort()
             return
-        self._busy |= {writer, far_writer}
-        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
-        self._busy -= {writer, far_writer}
+        self._busy.add(writer)
+        try:
+            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        except OSError:
+            writer.transport.abort()
+        finally:
+            self._busy.discard(writer)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
