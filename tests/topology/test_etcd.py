@@ -234,8 +234,8 @@ async def test_a_watch_behind_what_etcd_has_forgotten_compares_all_entries(etcd:
         staying, going = await published(other, "staying"), await published(other, "going")
         await knows(one, staying, going)
         await until(lambda: discovery(one).trouble is None)
-        discovery(one).watch._last = 1
         await operator.compact()
+        discovery(one).watch._last = 1
         line.drop()
         await discovery(other).withdraw(going)
         await knows(one, staying)
