@@ -294,10 +294,10 @@ async def test_a_dead_program_is_not_kept_alive_by_who_keeps_its_lease_or_repeat
     etcd: Etcd,
 ) -> None:
     host = signed()
-    url = etcd_url(etcd, "ttl=2&refresh=0.3")
-    careful = EtcdDiscovery(url, trust=Trust({"host-a": host.public}))
+    # Who watches has less patience with a silent program than its lease has.
+    careful = EtcdDiscovery(etcd_url(etcd, "ttl=2&refresh=0.3"), trust=Trust({"host-a": host.public}))
     async with Topology([], [careful], registry=allowed()) as watching, Operator(etcd) as operator:
-        one = Topology([memory_url()], [url], registry=allowed(), signer=host)
+        one = Topology([memory_url()], [etcd_url(etcd)], registry=allowed(), signer=host)
         await one.__aenter__()
         endpoint = await published(one, "prices")
         await knows(watching, endpoint)
@@ -314,9 +314,10 @@ async def test_a_dead_program_is_not_kept_alive_by_who_keeps_its_lease_or_repeat
 
         stranger = asyncio.create_task(keep_alive())
         await knows(watching)
+        assert "kvs" in await operator.call("/v3/kv/range", {"key": encoded(endpoint.key)})
         stranger.cancel()
         revision = await operator.delete(endpoint.key)
-        await until(lambda: careful.keeper.revision >= revision)
+        await until(lambda: careful.watch._last >= revision)
         refused = careful.refused
         await operator.put(endpoint.key, recorded)
         await until(lambda: careful.refused > refused)
