@@ -10,6 +10,7 @@ from dragoman.core.broker import Broker
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import Conflict
 from dragoman.core.loading import BROKERS, load, scheme_of
+from dragoman.pipeline.beginning import begun
 from dragoman.pipeline.events import Progress, read_events
 from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.installing import install
@@ -94,12 +95,12 @@ class Backfill:
             batch.unpersist()
 
         with State(folder).held(), spark_faults():
-            query = (
+            writer = (
                 frame.writeStream.foreachBatch(publish)
                 .option("checkpointLocation", str(folder / "checkpoint"))
                 .trigger(availableNow=True)
-                .start()
             )
+            query = begun(writer.start)
             query.awaitTermination()
         return Progress(self.name, query.lastProgress["batchId"] if query.lastProgress else -1,
                         sum(counts), counts[0], counts[1], 0.0, 0)  # fmt: skip

@@ -11,6 +11,7 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
+from dragoman.pipeline.beginning import begun
 from dragoman.pipeline.deleted import KEY
 from dragoman.pipeline.events import Progress, Totals, progress_of
 from dragoman.pipeline.faults import spark_faults
@@ -135,7 +136,7 @@ class Pipeline:
                 watch(self.progress(flow, query))
 
     def start(self, flow: Flow, *, once: bool = False) -> Any:
-        """Start one flow's query and give it back."""
+        """Start one flow's query and give it back when it reads."""
         if not self._held:
             raise ConfigurationError(
                 "Another driver could run this pipeline too.",
@@ -154,7 +155,7 @@ class Pipeline:
                 .option("plan", plan.pack())
                 .option("checkpointLocation", str(self.state(flow).checkpoint))
             )
-            return (writer.trigger(availableNow=True) if once else writer).start()
+            return begun((writer.trigger(availableNow=True) if once else writer).start)
 
     def _settings(self, flow: Flow) -> dict[str, Any]:
         kept = {"table": flow.table_name, "options": without_credentials(flow.options)}
