@@ -51,6 +51,8 @@ def test_an_audit_is_one_job_however_many_partitions_there_are(spark: Any, place
         audited(spark, place, V3)
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+    # The tracker hears of jobs from a thread of its own.
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(str(place.folder))) == 1
 
 
