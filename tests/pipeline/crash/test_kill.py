@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -50,7 +51,7 @@ def place(tmp_path: Path) -> Place:
 
 
 class Driver:
-    """One life of the driver, with its JVM and its Python workers in a process group of their own."""
+    """One life of the driver, with its JVM and its Python workers in a session of their own."""
 
     def __init__(self, place: Place, table_format: str) -> None:
         self._events = place.folder / "tables" / "_dragoman" / "pipeline-loans" / "events.jsonl"
@@ -73,19 +74,24 @@ class Driver:
         self._process.kill()
 
     def kill_a_worker(self) -> None:
-        workers = [pid for pid in self._group() if "pyspark" in _command(pid)]
-        if workers:
-            os.kill(random.choice(workers), signal.SIGKILL)
+        workers = [pid for pid in self._session() if "-m pyspark" in _command(pid)]
+        random.shuffle(workers)
+        for pid in workers:
+            # Some live for a batch only.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return
 
     def finish(self) -> int:
         assert self._process.wait(PATIENCE), "the driver does not end"
         return self._process.kill()
 
-    def _group(self) -> Iterator[int]:
+    def _session(self) -> Iterator[int]:
+        """Spark's daemons, and the workers they fork, are in groups of their own."""
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    if os.getpgid(int(entry.name)) == self._process.pid:
+                    if os.getsid(int(entry.name)) == self._process.pid:
                         yield int(entry.name)
                 except ProcessLookupError:
                     continue
