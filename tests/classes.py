@@ -6,15 +6,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.services.java import QUICK, writing
 from tests.services.kafka import ARCHIVE as KAFKA
 from tests.services.kafka import Kafka
+from tests.services.spark import HOME, spark_home
 
-SPARK = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
+SPARK = HOME / "classes.jsa"
 """It counts for jars at this place only."""
 
 
@@ -62,7 +62,7 @@ def _run_spark(folder: Path, options: str) -> None:
     # Java ends after Python: it is over when nobody can write any more.
     subprocess.run(
         [sys.executable, "-m", "tests.pipeline.crash.driver", *arguments],
-        env={**os.environ, "SPARK_SUBMIT_OPTS": f"{QUICK} {options}"},
+        env={**os.environ, "SPARK_HOME": spark_home(), "SPARK_SUBMIT_OPTS": f"{QUICK} {options}"},
         capture_output=True,
         timeout=300,
     )

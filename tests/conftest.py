@@ -12,12 +12,14 @@ from hypothesis import HealthCheck, settings
 
 from tests.classes import SPARK
 from tests.services.java import QUICK, reading
+from tests.services.spark import spark_home
 
 pytest_plugins = ["tests.services.fixtures", "tests.spark"]
 
 # For all that tests start, in all their processes.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", reading(SPARK))
+os.environ.setdefault("SPARK_HOME", spark_home())
 
 # Five seconds are not much for a server on a busy machine.
 for part in ("connect", "read", "write", "pool"):

@@ -9,13 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pyspark
 from tests.classes import SPARK
 from tests.services.group import Group
 from tests.services.java import reading
 from tests.services.ports import free_port
+from tests.services.spark import HOME
 
-HOME = Path(pyspark.__file__).parent
 PATIENCE = 120.0
 SMALL = {"SPARK_DAEMON_MEMORY": "640m", "SPARK_DAEMON_JAVA_OPTS": reading(SPARK)}
 
