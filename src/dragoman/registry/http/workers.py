@@ -48,8 +48,8 @@ def run_workers(
         while not asked:
             time.sleep(_TICK)
             for number, process in enumerate(running):
-                # The workers may have had the signal, too.
-                if not asked and not process.is_alive():
+                # A signal to all may have ended it, which has come here by then, too.
+                if not process.is_alive() and not asked:
                     log.error("a worker died and is replaced", extra={"exit_code": process.exitcode})
                     running[number] = start()
         for process in running:
