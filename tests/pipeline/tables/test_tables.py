@@ -75,6 +75,18 @@ def test_the_batch_number_is_kept_for_each_application(table: Table) -> None:
     assert table.last_batch("other") == -1
 
 
+def test_a_batch_that_is_tried_again_is_there_once(table: Table) -> None:
+    layout = table.prepare(SCHEMA, ())
+    files = written(table, layout, rows((1, "a"), (2, "b")))
+    table.append(files, "app", 0)
+    table.append(written(table, layout, rows((3, "c"))), "app", 1)
+    if table.replaces_rows:
+        assert table.compact() == 2
+    table.append(files, "app", 0)
+    assert ids(table) == [1, 2, 3]
+    assert table.last_batch("app") == 1
+
+
 def test_an_empty_batch_still_moves_the_number(table: Table) -> None:
     table.prepare(SCHEMA, ())
     table.append((), "app", 3)
@@ -270,6 +282,14 @@ def test_the_latest_row_of_each_key_is_kept(merging: Table) -> None:
         2: "stays",
         3: "added",
     }
+    assert merging.last_batch("app") == 1
+
+
+def test_a_merge_that_is_tried_again_undoes_nothing(merging: Table) -> None:
+    upserted(merging, 0, (1, "old"))
+    upserted(merging, 1, (1, "new"), start=1)
+    upserted(merging, 0, (1, "old"))
+    assert names(merging) == {1: "new"}
     assert merging.last_batch("app") == 1
 
 

@@ -58,11 +58,12 @@ class DeltaTable:
         return layout
 
     def last_batch(self, application: str) -> int:
-        version = self._open().transaction_version(application)
-        return -1 if version is None else int(version)
+        return _last_batch(self._open(), application)
 
     def append(self, files: Sequence[DataFile], application: str, batch: int) -> None:
         table = self._open()
+        if _last_batch(table, application) >= batch:
+            return
         now = int(time.time() * 1000)
         actions = [
             AddAction(
@@ -79,11 +80,13 @@ class DeltaTable:
         )
 
     def upsert(self, files: Sequence[DataFile], keys: Sequence[str], application: str, batch: int) -> None:
+        table = self._open()
+        if _last_batch(table, application) >= batch:
+            return
         rows = latest_rows(self.folder, files, keys)
         matching = " AND ".join(f"(target.`{key}` IS NOT DISTINCT FROM source.`{key}`)" for key in keys)
         (
-            self._open()
-            .merge(
+            table.merge(
                 rows,
                 predicate=matching,
                 source_alias="source",
@@ -95,9 +98,8 @@ class DeltaTable:
             .when_not_matched_insert(_assignments(rows), predicate="NOT source.`_deleted`")
             .execute()
         )
-        if self.last_batch(application) < batch:
-            # A merge that changes nothing makes no commit, and so leaves the number as it was.
-            self.append((), application, batch)
+        # A merge that changes nothing makes no commit, and so leaves the number as it was.
+        self.append((), application, batch)
 
     def remove(self, rows: Any, keys: Sequence[str]) -> None:
         matching = " AND ".join(f"target.`{key}` = source.`{key}`" for key in keys)
@@ -135,6 +137,11 @@ class DeltaTable:
 
     def _open(self) -> Any:
         return deltalake.DeltaTable(self.folder)
+
+
+def _last_batch(table: Any, application: str) -> int:
+    version = table.transaction_version(application)
+    return -1 if version is None else int(version)
 
 
 def _numbered(application: str, batch: int) -> Any:

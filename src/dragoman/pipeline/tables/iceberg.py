@@ -26,6 +26,8 @@ from dragoman.pipeline.tables.table import DataFile, Layout
 NAMESPACE = "dragoman"
 JOINED_SIZE = 128 * 1024 * 1024
 _TRIES = 10
+_PATIENCE = 60
+"""Seconds that a flow waits for others that change the catalog."""
 
 
 class IcebergTable:
@@ -40,9 +42,8 @@ class IcebergTable:
         self.folder = str(root / name)
         root.mkdir(parents=True, exist_ok=True)
         self._identifier = f"{NAMESPACE}.{name.replace('.', '_')}"
-        self._catalog = SqlCatalog(
-            "dragoman", uri=f"sqlite:///{root / 'catalog.db'}", warehouse=f"file://{root}"
-        )
+        catalog = f"sqlite:///{root / 'catalog.db'}?timeout={_PATIENCE}"
+        self._catalog = SqlCatalog("dragoman", uri=catalog, warehouse=f"file://{root}")
 
     def exists(self) -> bool:
         return bool(self._catalog.table_exists(self._identifier))
@@ -77,7 +78,7 @@ class IcebergTable:
                     spec.add_identity(column)
 
     def last_batch(self, application: str) -> int:
-        return int(self._open().properties.get(_property(application), "-1"))
+        return _last_batch(self._open(), application)
 
     def append(self, files: Sequence[DataFile], application: str, batch: int) -> None:
         paths = [f"file://{self.folder}/{file.path}" for file in files]
@@ -154,14 +155,15 @@ class IcebergTable:
         """Data and batch number in one transaction; again from the start if somebody else was first."""
         for _ in range(_TRIES):
             table = self._open()
+            if _last_batch(table, application) >= batch:
+                return
             try:
                 with table.transaction() as transaction:
                     work(table, transaction)
                     transaction.set_properties({_property(application): str(batch)})
                 return
             except CommitFailedException:
-                if self.last_batch(application) >= batch:
-                    return
+                continue
         raise BrokerUnavailable(
             f"The Iceberg table could not be committed to in {_TRIES} tries.",
             code="pipeline.commit",
@@ -201,6 +203,10 @@ def _plain(kind: Any) -> Any:
     if pa.types.is_map(kind):
         return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
     return kind
+
+
+def _last_batch(table: Any, application: str) -> int:
+    return int(table.properties.get(_property(application), "-1"))
 
 
 def _property(application: str) -> str:

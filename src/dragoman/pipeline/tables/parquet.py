@@ -54,6 +54,8 @@ class ParquetTable:
         return int(file.read_text()) if file.exists() else -1
 
     def append(self, files: Sequence[DataFile], application: str, batch: int) -> None:
+        if self.last_batch(application) >= batch:
+            return
         for number, file in enumerate(files):
             staged = Path(self.folder) / file.path
             folder = Path(self.folder, *(_hive(name, value) for name, value in file.partition))
