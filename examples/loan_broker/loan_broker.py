@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from dragoman import Client, EndpointOptions, RetryOptions, controller, endpoint
+from dragoman.core.errors import ClientError
 
 from .channels import (
     CREDIT_SCORE_REQUEST,
@@ -24,7 +25,15 @@ from .records import (
 BANKS = (1, 2, 3)
 PATIENCE = 1.0
 """Seconds that banks have for their proposals. One that does not want the customer says nothing."""
-MANY = EndpointOptions(concurrency=100, retry=RetryOptions(never=(ValueError,)))
+LATEST = 20.0
+"""Seconds after which a customer without any proposal is told so."""
+
+
+class NoProposal(Exception):
+    pass
+
+
+MANY = EndpointOptions(concurrency=100, retry=RetryOptions(never=(ValueError, NoProposal)))
 """Most of the time it waits for banks, so it may as well do so for many customers at once."""
 
 
@@ -58,12 +67,18 @@ class LoanBroker:
         asked = [asyncio.create_task(self.ask_loan_proposal_request(bank, wish)) for bank in BANKS]
         try:
             done, late = await asyncio.wait(asked, timeout=PATIENCE)
-            if not done:
-                done, _ = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
-            return [each.result() for each in done]
+            while not (quotes := [quote for each in done if (quote := each.result()) is not None]):
+                if not late:
+                    raise NoProposal("No bank has answered.")
+                done, late = await asyncio.wait(late, return_when=asyncio.FIRST_COMPLETED)
+            return quotes
         finally:
             for each in asked:
                 each.cancel()
 
-    async def ask_loan_proposal_request(self, bank: int, message: BankLoanRequest) -> BankLoanReply:
-        return await self.client.request(loan_proposal_request_channel(bank), message, reply=BankLoanReply)
+    async def ask_loan_proposal_request(self, bank: int, message: BankLoanRequest) -> BankLoanReply | None:
+        channel = loan_proposal_request_channel(bank)
+        try:
+            return await self.client.request(channel, message, reply=BankLoanReply, timeout=LATEST)
+        except ClientError:
+            return None

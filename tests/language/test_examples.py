@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from dragoman.cli.model import app
+from dragoman.core.errors import ClientError
 from dragoman.language.formatter import format_text
 from dragoman.language.generators.code import package, stale
 from dragoman.language.lint import lint_text
@@ -82,6 +83,16 @@ async def test_a_proposal_that_comes_late_is_better_than_none(
     async with loans.running("memory://late", "memory://") as client:
         reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
     assert reply.requestId == 9
+
+
+async def test_a_customer_whom_no_bank_answers_is_told_so(
+    loans: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("loan_broker.loan_broker"), "LATEST", 0.0)
+    wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=10)
+    async with loans.running("memory://silent", "memory://") as client:
+        with pytest.raises(ClientError, match="dead letters"):
+            await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
 
 
 def _reply() -> type:

@@ -88,10 +88,13 @@ class Group:
 
 
 def _halt(pid: int) -> None:
-    """With all its threads: one that is late could still take note of a child's end."""
+    """With all its threads: one that is late could still take note of a child's end.
+
+    What sleeps uninterruptibly does not come back before the signal. It may wait for a halted child.
+    """
     os.kill(pid, signal.SIGSTOP)
     threads = Path(f"/proc/{pid}/task")
-    while not all(_state_and_parent(thread)[0] in "TtZX" for thread in threads.iterdir()):
+    while not all(_state_and_parent(thread)[0] in "TtDZX" for thread in threads.iterdir()):
         time.sleep(0.001)
 
 

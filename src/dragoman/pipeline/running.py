@@ -136,7 +136,10 @@ class Pipeline:
                 watch(self.progress(flow, query))
 
     def start(self, flow: Flow, *, once: bool = False) -> Any:
-        """Start one flow's query and give it back when it reads."""
+        """Start one flow's query and give it back when it reads.
+
+        Await the query itself: if Spark had given up an earlier try, ``awaitAnyTermination`` tells of that.
+        """
         if not self._held:
             raise ConfigurationError(
                 "Another driver could run this pipeline too.",

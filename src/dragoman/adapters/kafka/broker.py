@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 _OWNED = (Sharing.FAILOVER, Sharing.EXCLUSIVE)
 SETTLING = 60.0
-"""Seconds in which it is known who has an exclusive group."""
+"""Seconds in which it is known who has an exclusive group, once no dead member counts any more."""
 
 
 class KafkaBroker:
@@ -117,15 +117,15 @@ class KafkaBroker:
         self._receivers = [one for one in self._receivers if not one.closed]
         self._receivers.append(receiver)
         if subscription.sharing is Sharing.EXCLUSIVE:
-            await self._insist(receiver)
+            await self._insist(receiver, SETTLING + settings["session.timeout.ms"] / 1000)
         return receiver
 
-    async def _insist(self, receiver: KafkaReceiver) -> None:
+    async def _insist(self, receiver: KafkaReceiver, patience: float) -> None:
         """Until the group is ours, or settled and another's."""
-        deadline = time.monotonic() + SETTLING
+        deadline = time.monotonic() + patience
         try:
             while not receiver.owns:
-                if isinstance(receiver.failure, AccessRefused | ConfigurationError):
+                if isinstance(receiver.failure, AccessRefused | ConfigurationError | Unsupported):
                     raise receiver.failure
                 if time.monotonic() > deadline:
                     raise BrokerUnavailable(
