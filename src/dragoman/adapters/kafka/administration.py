@@ -106,7 +106,18 @@ class Administration:
                 return False
             with faults(channel=channel.name):
                 raise
-        self._until(lambda: len(self._found(channel.name)) == channel.partitions, channel.name)
+        self._until(lambda: self._serves(channel), channel.name)
+        return True
+
+    def _serves(self, channel: Channel) -> bool:
+        """Whether its leaders do their work. One that takes the second of a producer's first batches, but not
+        the first, has them in disorder."""
+        if len(self._found(channel.name)) < channel.partitions:
+            return False
+        try:
+            self.earliest((channel.name, partition) for partition in range(channel.partitions))
+        except (ChannelNotFound, BrokerUnavailable):
+            return False
         return True
 
     def ensure_internal(self) -> None:
