@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from dragoman.adapters.kafka import KafkaBroker, sending
+from dragoman.adapters.kafka.administration import Administration
 from dragoman.adapters.kafka.reading import Positions
 from dragoman.adapters.kafka.sending import Sender
 from dragoman.client.history import history
 from dragoman.core.errors import BrokerUnavailable, DragomanError
 from dragoman.core.message import Message, Position
 from dragoman.core.run import Alike
-from tests.brokers.kafka.rigs import PATIENCE, fresh
+from tests.brokers.kafka.refusing import refusing
+from tests.brokers.kafka.rigs import PATIENCE, connected, fresh, logged, numbered, numbers
 from tests.services.kafka import Kafka
 
 
@@ -46,7 +48,7 @@ async def test_whoever_asks_about_a_channel_when_the_broker_closes_is_told(
     """Nobody would bring the reports of what it publishes then."""
     learn, asked, go = Sender._learn, threading.Event(), threading.Event()
 
-    def wait(sender: Sender, channel: str) -> int:
+    def wait(sender: Sender, channel: str) -> Mapping[int, object]:
         asked.set()
         go.wait(PATIENCE)
         return learn(sender, channel)
@@ -190,3 +192,53 @@ def test_positions_are_a_list_to_whoever_looks() -> None:
     assert len(positions) == 3
     assert positions == expected
     assert (len(positions), positions[-1], positions[1:]) == (3, expected[-1], expected[1:])
+
+
+async def test_a_batch_that_the_server_refused_is_not_lost_behind_the_next_one(kafka_server: Kafka) -> None:
+    """A leader that does not know the producer takes the second of its batches without the first."""
+    async with refusing(kafka_server) as way, connected(kafka_server) as beside:
+        channel = await fresh(beside)
+        broker = KafkaBroker(way.url)
+        await broker.connect()
+        try:
+            early = asyncio.create_task(broker.publish(numbered(channel, 2)))
+            async with asyncio.timeout(PATIENCE):
+                await way.refused.wait()
+                late = await broker.publish(numbered(channel, 3))
+                with pytest.raises(BrokerUnavailable, match="may be lost"):
+                    await early
+                await broker.publish(numbered(channel, 2))
+        finally:
+            await broker.close()
+        assert [each.offset for each in late if each is not None] == [0, 1, 2]
+        assert numbers(await logged(beside, channel, 5)) == [0, 1, 2, 0, 1]
+
+
+async def test_the_first_messages_wait_until_leaders_do_their_work(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program has just made the channel."""
+    serves, looks = Administration._serves, 0
+
+    def late(asked: Administration, channel: str, partitions: Collection[int], timeout: float) -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 3 and serves(asked, channel, partitions, timeout)
+
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        monkeypatch.setattr(Administration, "_serves", late)
+        await broker.publish(numbered(channel, 1))
+        assert looks == 4
+        await broker.publish(numbered(channel, 1))
+        assert looks == 4
+
+
+async def test_a_leader_that_stays_away_keeps_nobody_from_publishing_to_others(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker, 2)
+        monkeypatch.setattr(Administration, "_serves", lambda *_: False)
+        monkeypatch.setattr(sending, "_GETTING_READY", 0.1)
+        assert len(await broker.publish(numbered(channel, 3, partition=1))) == 3

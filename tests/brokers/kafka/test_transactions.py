@@ -6,15 +6,18 @@ import asyncio
 import contextlib
 import sys
 from collections import Counter
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from dragoman.adapters.kafka import KafkaBroker, transacting
+from dragoman.adapters.kafka.transacting import Transactor
 from dragoman.core.broker import Subscription
-from dragoman.core.errors import ConfigurationError, EncodeError, Revoked
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError, EncodeError, Revoked
 from dragoman.core.message import Message
+from tests.brokers.kafka.refusing import refusing
 from tests.brokers.kafka.rigs import PATIENCE, connected, fresh, logged, numbered, numbers, received
 from tests.services.kafka import Kafka
 
@@ -48,6 +51,30 @@ async def test_a_transaction_that_fails_leaves_nothing_behind(kafka_server: Kafk
         assert [lag.behind for lag in await broker.lag(source, source)] == [1]
         await broker.transact(numbered(target, 2), receiver, held, (source, 1))
         assert numbers(await logged(broker, target, 2)) == [0, 1]
+
+
+async def test_a_transaction_with_a_batch_that_was_refused_leaves_nothing_behind(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next batch of it was not refused: the driver takes the first as stored, too."""
+    async with refusing(kafka_server) as way, connected(kafka_server) as beside:
+        channel = await fresh(beside)
+        produce, loop = Transactor._produce, asyncio.get_running_loop()
+
+        def in_two_batches(transactor: Transactor, message: Message, report: Callable[..., None]) -> None:
+            produce(transactor, message, report)
+            asyncio.run_coroutine_threadsafe(way.refused.wait(), loop).result(PATIENCE)
+
+        monkeypatch.setattr(Transactor, "_produce", in_two_batches)
+        broker = KafkaBroker(way.url)
+        await broker.connect()
+        try:
+            with pytest.raises(BrokerUnavailable, match="may be lost"):
+                await broker.transact(numbered(channel, 2))
+            await broker.transact(numbered(channel, 3))
+        finally:
+            await broker.close()
+        assert numbers(await logged(beside, channel, 3)) == [0, 1, 2]
 
 
 async def test_a_mark_is_recorded_with_its_transaction(kafka_server: Kafka) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -106,16 +106,24 @@ class Administration:
                 return False
             with faults(channel=channel.name):
                 raise
-        self._until(lambda: self._serves(channel), channel.name)
+        self.await_leaders(channel.name, range(channel.partitions), TIMEOUT)
         return True
 
-    def _serves(self, channel: Channel) -> bool:
-        """Whether its leaders do their work. One that takes the second of a producer's first batches, but not
-        the first, has them in disorder."""
-        if len(self._found(channel.name)) < channel.partitions:
+    def await_leaders(self, channel: str, partitions: Collection[int], patience: float) -> None:
+        """Until the leaders of these do their work, which they are named for a moment earlier.
+
+        One that refuses a producer's first batch and takes its second, which is on its way already, has no
+        use for the first any more.
+        """
+        self._until(lambda: self._serves(channel, partitions, patience), channel, patience)
+
+    def _serves(self, channel: str, partitions: Collection[int], timeout: float) -> bool:
+        if not set(partitions) <= set(self._found(channel)):
             return False
+        wanted = {(channel, partition): OffsetSpec.earliest() for partition in partitions}
         try:
-            self.earliest((channel.name, partition) for partition in range(channel.partitions))
+            with faults(channel=channel):
+                self._ask_offsets(wanted, timeout)
         except (ChannelNotFound, BrokerUnavailable):
             return False
         return True
@@ -136,9 +144,9 @@ class Administration:
         found = topics.get(channel)
         return [] if found is None or found.error is not None else sorted(found.partitions)
 
-    def _until(self, condition: Callable[[], bool], channel: str) -> None:
+    def _until(self, condition: Callable[[], bool], channel: str, patience: float = TIMEOUT) -> None:
         """What the controller has decided reaches the brokers a moment later."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + patience
         while not condition():
             if time.monotonic() > deadline:
                 raise BrokerUnavailable("The change of the topic does not take effect.", channel=channel)
@@ -172,7 +180,7 @@ class Administration:
             if channel.partitions > before:
                 grown = [NewPartitions(channel.name, channel.partitions)]
                 self._admin.create_partitions(grown, request_timeout=TIMEOUT)[channel.name].result()
-                self._until(lambda: len(self._found(channel.name)) == channel.partitions, channel.name)
+                self.await_leaders(channel.name, range(channel.partitions), TIMEOUT)
             resource = _changed(channel)
             self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT)[resource].result()
         wanted = {entry.name: entry.value for entry in resource.incremental_configs}
@@ -208,18 +216,21 @@ class Administration:
     def _offsets(self, wanted: dict[Place, Any]) -> dict[Place, int]:
         if not wanted:
             return {}
-        asked = {TopicPartition(*place): spec for place, spec in wanted.items()}
-        committed = IsolationLevel.READ_COMMITTED
 
         def ask() -> dict[Place, int]:
             for channel in {channel for channel, _ in wanted}:
                 # After a restart of the server the driver has forgotten where they are, and does not ask.
                 self.partitions(channel)
-            answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=TIMEOUT)
-            return {(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
+            return self._ask_offsets(wanted, TIMEOUT)
 
         with faults():
             return patiently(ask)
+
+    def _ask_offsets(self, wanted: Mapping[Place, Any], timeout: float) -> dict[Place, int]:
+        asked = {TopicPartition(*place): spec for place, spec in wanted.items()}
+        committed = IsolationLevel.READ_COMMITTED
+        answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=timeout)
+        return {(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
 
     def lag(self, channel: str, group: str | None) -> Sequence[Lag]:
         places = [(channel, partition) for partition in self.partitions(channel)]

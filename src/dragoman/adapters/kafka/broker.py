@@ -83,7 +83,7 @@ class KafkaBroker:
             return
         administration = Administration(self._settings.common)
         await asyncio.to_thread(administration.reach)
-        self._sender = Sender(self._settings.for_producing())
+        self._sender = Sender(self._settings.for_producing(), administration)
         self._transactions = Transactions(self._settings.for_producing(), administration)
         self._administration = administration
 

@@ -107,6 +107,19 @@ def translated(error: KafkaError, **where: Any) -> DragomanError:
     return kind(f"Kafka says {error.name()}: {text}.", next=_NEXT[kind], code=code, **where)
 
 
+def unconfirmed(channel: str | None) -> BrokerUnavailable:
+    """What the driver reports as stored without saying where.
+
+    It concludes that from what the server took later. But a leader that does not know the producer yet takes
+    that without the earlier.
+    """
+    return BrokerUnavailable(
+        "Kafka has taken later messages and not confirmed these: they may be lost.",
+        next="Publish them again: some may come twice.",
+        channel=channel,
+    )
+
+
 @contextmanager
 def faults(**where: Any) -> Iterator[None]:
     """Whatever Kafka's client raises inside comes out as ours."""

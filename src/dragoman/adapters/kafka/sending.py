@@ -14,17 +14,25 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from dragoman.adapters.kafka.administration import TIMEOUT, missing
-from dragoman.adapters.kafka.faults import faults, translated
+from dragoman.adapters.kafka.administration import TIMEOUT, Administration, missing
+from dragoman.adapters.kafka.faults import faults, translated, unconfirmed
 from dragoman.adapters.kafka.reading import Positions
 from dragoman.adapters.kafka.reporting import Reporting
-from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError, DragomanError
+from dragoman.core.errors import (
+    BrokerError,
+    BrokerUnavailable,
+    ChannelNotFound,
+    ConfigurationError,
+    DragomanError,
+)
 from dragoman.core.message import Message, Position
 from dragoman.core.run import Alike
 
 _FULL_PAUSE = 0.005
 _ANY = -1
 """The partition that the driver chooses."""
+_GETTING_READY = 3.0
+"""Seconds in which leaders take up their work. Those that cannot be reached may come later than that."""
 _KEPT = 16
 _LONGEST = 10_000
 """So many batches of at most this length are kept to be used again."""
@@ -62,7 +70,7 @@ class Batch:
         # Two threads may bring reports at once: counting must be one step.
         self._came = count(1)
         self._partitions = [0] * size
-        self._offsets = [0] * size
+        self._offsets: list[Any] = [0] * size
         self.error: KafkaError | None = None
         self.done: asyncio.Future[None] = self._loop.create_future()
         self.callbacks += [partial(self._report, index) for index in range(len(self.callbacks), size)]
@@ -80,6 +88,11 @@ class Batch:
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(_finish, done)
 
+    @property
+    def confirmed(self) -> bool:
+        """Whether it is known of all that they are stored, once it is done without an error."""
+        return None not in self._offsets
+
     def positions(self, messages: Sequence[Message]) -> Positions:
         """Where its messages are, once it is done. They have no place if there was an error."""
         if isinstance(messages, Alike):
@@ -92,8 +105,9 @@ class Batch:
 class Sender:
     """One producer, replaced when librdkafka declares it broken for good."""
 
-    def __init__(self, settings: Mapping[str, Any]) -> None:
+    def __init__(self, settings: Mapping[str, Any], administration: Administration) -> None:
         self._settings = producer_settings(settings)
+        self._administration = administration
         self._producer = self._open()
         self._known: set[str] = set()
         self._stopping = False
@@ -109,7 +123,7 @@ class Sender:
         if not messages:
             return []
         for channel in _channels(messages) - self._known:
-            await asyncio.to_thread(self._learn, channel)
+            await asyncio.to_thread(self._meet, channel)
         self._check_open()
         batch = self._idle.pop() if self._idle else Batch()
         batch.begin(len(messages))
@@ -125,7 +139,7 @@ class Sender:
             # These may have come after the last look of ``close``.
             await asyncio.to_thread(_empty, self._producer)
         await self._reports.of(batch.done, len(messages))
-        positions, error = batch.positions(messages), batch.error
+        positions, error, confirmed = batch.positions(messages), batch.error, batch.confirmed
         # All reports are there, so nobody else can call it any more.
         if len(self._idle) < _KEPT and len(batch.callbacks) <= _LONGEST:
             self._idle.append(batch)
@@ -133,6 +147,8 @@ class Sender:
             if _is_fatal(error):
                 await asyncio.to_thread(self._replace, producer)
             raise await self._failed(error, messages)
+        if not confirmed:
+            raise unconfirmed(_only(_channels(messages)))
         return positions
 
     async def _produce(self, messages: Sequence[Message], reports: Sequence[Callable[..., None]]) -> None:
@@ -169,17 +185,25 @@ class Sender:
                     raise
                 asked = True
                 partitions = await asyncio.to_thread(self._learn, message.channel)
-                _check_partition(message, partitions)
+                _check_partition(message, len(partitions))
 
-    def _learn(self, channel: str) -> int:
-        """How many partitions a topic has. Asked by the producer itself, which so comes to know it."""
+    def _meet(self, channel: str) -> None:
+        """Before the first message. One that comes too early for a leader cannot always be saved."""
+        partitions = self._learn(channel)
+        led = [number for number, partition in partitions.items() if partition.leader >= 0]
+        with contextlib.suppress(BrokerError):
+            self._administration.await_leaders(channel, led, _GETTING_READY)
+        self._known.add(channel)
+
+    def _learn(self, channel: str) -> Mapping[int, Any]:
+        """The partitions of a topic. Asked by the producer itself, which so comes to know it."""
         with faults(channel=channel):
             found = self._producer.list_topics(channel, timeout=TIMEOUT).topics.get(channel)
         if found is None or found.error is not None or not found.partitions:
             self._known.discard(channel)
             raise missing(channel)
-        self._known.add(channel)
-        return len(found.partitions)
+        partitions: Mapping[int, Any] = found.partitions
+        return partitions
 
     def _replace(self, broken: Any) -> None:
         """A new producer for a broken one; others who wait for the broken one are told, too."""
@@ -197,7 +221,7 @@ class Sender:
                     await asyncio.to_thread(self._learn, channel)
                 except DragomanError as failure:
                     return failure
-        return translated(error, channel=channels.pop() if len(channels) == 1 else None)
+        return translated(error, channel=_only(channels))
 
     def close(self) -> None:
         """Blocks until everything accepted is out, or its time is over: then whoever waits for it is told."""
@@ -252,6 +276,10 @@ def _channels(messages: Sequence[Message]) -> set[str]:
     if isinstance(messages, Alike):
         return {messages.channel}
     return {message.channel for message in messages}
+
+
+def _only(channels: set[str]) -> str | None:
+    return next(iter(channels)) if len(channels) == 1 else None
 
 
 def _check_partition(message: Message, partitions: int) -> None:

@@ -21,7 +21,7 @@ from dragoman.adapters.kafka.administration import (
     patiently,
     stored_offsets,
 )
-from dragoman.adapters.kafka.faults import faults, translated
+from dragoman.adapters.kafka.faults import faults, translated, unconfirmed
 from dragoman.adapters.kafka.receiving import UNSETTLED, KafkaReceiver
 from dragoman.adapters.kafka.sending import arguments_of, producer_settings
 from dragoman.core.broker import revoked
@@ -81,6 +81,9 @@ class Transactor:
             self._producer.flush(TIMEOUT)
             if errors:
                 raise KafkaException(errors[0])
+            lost = next((each for each in positions if each is not None and each.offset is None), None)
+            if lost is not None:
+                raise unconfirmed(lost.channel)
             self._repeat(self._producer.commit_transaction)
         except KafkaException as error:
             self._give_up(error.args[0])
