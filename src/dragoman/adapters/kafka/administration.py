@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     ConsumerGroupState,
     IsolationLevel,
@@ -115,18 +116,16 @@ class Administration:
         One that refuses a producer's first batch and takes its second, which is on its way already, has no
         use for the first any more.
         """
-        self._until(lambda: self._serves(channel, partitions, patience), channel, patience)
+        self._until(lambda: self._serves(channel, partitions, patience / 3), channel, patience)
 
     def _serves(self, channel: str, partitions: Collection[int], timeout: float) -> bool:
-        if not set(partitions) <= set(self._found(channel)):
-            return False
         wanted = {(channel, partition): OffsetSpec.earliest() for partition in partitions}
         try:
+            known = self._found(channel, timeout)
             with faults(channel=channel):
-                self._ask_offsets(wanted, timeout)
+                return set(partitions) <= set(known) and bool(self._ask_offsets(wanted, timeout))
         except (ChannelNotFound, BrokerUnavailable):
             return False
-        return True
 
     def ensure_internal(self) -> None:
         if not self._found(INTERNAL):
@@ -138,9 +137,9 @@ class Administration:
             raise missing(channel)
         return found
 
-    def _found(self, channel: str) -> list[int]:
+    def _found(self, channel: str, timeout: float = TIMEOUT) -> list[int]:
         with faults(channel=channel):
-            topics = self._admin.list_topics(channel, timeout=TIMEOUT).topics
+            topics = self._admin.list_topics(channel, timeout=timeout).topics
         found = topics.get(channel)
         return [] if found is None or found.error is not None else sorted(found.partitions)
 
@@ -180,7 +179,7 @@ class Administration:
             if channel.partitions > before:
                 grown = [NewPartitions(channel.name, channel.partitions)]
                 self._admin.create_partitions(grown, request_timeout=TIMEOUT)[channel.name].result()
-                self.await_leaders(channel.name, range(channel.partitions), TIMEOUT)
+                self.await_leaders(channel.name, range(before, channel.partitions), TIMEOUT)
             resource = _changed(channel)
             self._admin.incremental_alter_configs([resource], request_timeout=TIMEOUT)[resource].result()
         wanted = {entry.name: entry.value for entry in resource.incremental_configs}
@@ -230,7 +229,11 @@ class Administration:
         asked = {TopicPartition(*place): spec for place, spec in wanted.items()}
         committed = IsolationLevel.READ_COMMITTED
         answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=timeout)
-        return {(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
+        found = {(one.topic, one.partition): answer.result().offset for one, answer in answers.items()}
+        if OFFSET_INVALID in found.values():
+            # What a leader that does not answer is asked about has no offset, and no error either.
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return found
 
     def lag(self, channel: str, group: str | None) -> Sequence[Lag]:
         places = [(channel, partition) for partition in self.partitions(channel)]

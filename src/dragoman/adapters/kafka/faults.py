@@ -59,7 +59,7 @@ KINDS: dict[type[DragomanError], str] = {
         UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE PREFERRED_LEADER_NOT_AVAILABLE LISTENER_NOT_FOUND
         ELIGIBLE_LEADERS_NOT_AVAILABLE UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED
         FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH CONCURRENT_TRANSACTIONS REBOOTSTRAP_REQUIRED
-        REASSIGNMENT_IN_PROGRESS UNKNOWN_CONTROLLER_ID""",
+        REASSIGNMENT_IN_PROGRESS UNKNOWN_CONTROLLER_ID _NOENT""",
     BrokerError: """
         UNKNOWN NO_ERROR OFFSET_OUT_OF_RANGE INVALID_MSG OUT_OF_ORDER_SEQUENCE_NUMBER TRANSACTION_ABORTABLE
         DUPLICATE_SEQUENCE_NUMBER INVALID_TXN_STATE TRANSACTION_COORDINATOR_FENCED OPERATION_NOT_ATTEMPTED
@@ -70,7 +70,7 @@ KINDS: dict[type[DragomanError], str] = {
         INVALID_VOTER_KEY DUPLICATE_VOTER VOTER_NOT_FOUND STREAMS_INVALID_TOPOLOGY
         STREAMS_INVALID_TOPOLOGY_EPOCH SHARE_SESSION_LIMIT_REACHED _BAD_MSG _BAD_COMPRESSION _FAIL
         _PARTITION_EOF _FS _UNKNOWN_GROUP _ASSIGN_PARTITIONS _REVOKE_PARTITIONS _STATE _NO_OFFSET
-        _KEY_DESERIALIZATION _VALUE_DESERIALIZATION _PARTIAL _READ_ONLY _NOENT _UNDERFLOW _INVALID_TYPE
+        _KEY_DESERIALIZATION _VALUE_DESERIALIZATION _PARTIAL _READ_ONLY _UNDERFLOW _INVALID_TYPE
         _FATAL _INCONSISTENT _GAPLESS_GUARANTEE _APPLICATION _NOOP _AUTO_OFFSET_RESET _LOG_TRUNCATION""",
 }
 
@@ -107,15 +107,15 @@ def translated(error: KafkaError, **where: Any) -> DragomanError:
     return kind(f"Kafka says {error.name()}: {text}.", next=_NEXT[kind], code=code, **where)
 
 
-def unconfirmed(channel: str | None) -> BrokerUnavailable:
-    """What the driver reports as stored without saying where.
+def unconfirmed(channel: str | None, next: str) -> BrokerUnavailable:
+    """For what the driver reports as stored without saying where.
 
     It concludes that from what the server took later. But a leader that does not know the producer yet takes
     that without the earlier.
     """
     return BrokerUnavailable(
         "Kafka has taken later messages and not confirmed these: they may be lost.",
-        next="Publish them again: some may come twice.",
+        next=next,
         channel=channel,
     )
 

@@ -110,6 +110,7 @@ class Sender:
         self._administration = administration
         self._producer = self._open()
         self._known: set[str] = set()
+        self._meetings: dict[str, asyncio.Future[int]] = {}
         self._stopping = False
         self._idle: list[Batch] = []
         self._replacing = threading.Lock()
@@ -122,8 +123,7 @@ class Sender:
     async def send(self, messages: Sequence[Message]) -> Sequence[Position | None]:
         if not messages:
             return []
-        for channel in _channels(messages) - self._known:
-            await asyncio.to_thread(self._meet, channel)
+        await self.meet(messages)
         self._check_open()
         batch = self._idle.pop() if self._idle else Batch()
         batch.begin(len(messages))
@@ -148,7 +148,7 @@ class Sender:
                 await asyncio.to_thread(self._replace, producer)
             raise await self._failed(error, messages)
         if not confirmed:
-            raise unconfirmed(_only(_channels(messages)))
+            raise unconfirmed(_only(_channels(messages)), "Publish them again: some may come twice.")
         return positions
 
     async def _produce(self, messages: Sequence[Message], reports: Sequence[Callable[..., None]]) -> None:
@@ -184,16 +184,40 @@ class Sender:
                 if asked:
                     raise
                 asked = True
-                partitions = await asyncio.to_thread(self._learn, message.channel)
-                _check_partition(message, len(partitions))
+                _check_partition(message, await self._meet(message.channel))
 
-    def _meet(self, channel: str) -> None:
-        """Before the first message. One that comes too early for a leader cannot always be saved."""
+    async def meet(self, messages: Sequence[Message]) -> None:
+        """Before the first message to a channel. One that comes too early for a leader may not be saved."""
+        unknown = _channels(messages) - self._known
+        if unknown:
+            await asyncio.gather(*map(self._meet, unknown))
+
+    async def _meet(self, channel: str) -> int:
+        """How many partitions a topic has, whose leaders are ready then. Asked once for all who want it."""
+        begun = self._meetings.get(channel)
+        if begun is not None:
+            # What was not there when it began may be there by now.
+            with contextlib.suppress(ChannelNotFound):
+                return await asyncio.shield(begun)
+        meeting = self._meetings.get(channel)
+        if meeting is None:
+            meeting = asyncio.ensure_future(asyncio.to_thread(self._await_leaders, channel))
+            self._meetings[channel] = meeting
+            meeting.add_done_callback(partial(self._met, channel))
+        return await asyncio.shield(meeting)
+
+    def _met(self, channel: str, meeting: asyncio.Future[int]) -> None:
+        del self._meetings[channel]
+        # Whoever wanted to know may be gone.
+        if not meeting.cancelled() and meeting.exception() is None:
+            self._known.add(channel)
+
+    def _await_leaders(self, channel: str) -> int:
         partitions = self._learn(channel)
         led = [number for number, partition in partitions.items() if partition.leader >= 0]
         with contextlib.suppress(BrokerError):
             self._administration.await_leaders(channel, led, _GETTING_READY)
-        self._known.add(channel)
+        return len(partitions)
 
     def _learn(self, channel: str) -> Mapping[int, Any]:
         """The partitions of a topic. Asked by the producer itself, which so comes to know it."""

@@ -78,12 +78,14 @@ class Transactor:
                 mark = [TopicPartition(INTERNAL, 0, number)]
                 metadata = self._marks.consumer_group_metadata()
                 self._repeat(partial(self._producer.send_offsets_to_transaction, mark, metadata))
-            self._producer.flush(TIMEOUT)
+            # Each has a time limit of its own.
+            while self._producer.flush(TIMEOUT):
+                pass
             if errors:
                 raise KafkaException(errors[0])
-            lost = next((each for each in positions if each is not None and each.offset is None), None)
-            if lost is not None:
-                raise unconfirmed(lost.channel)
+            if None in positions:
+                lost = messages[positions.index(None)]
+                raise unconfirmed(lost.channel, "All was taken back: do it again.")
             self._repeat(self._producer.commit_transaction)
         except KafkaException as error:
             self._give_up(error.args[0])
@@ -232,7 +234,7 @@ def _report(
 ) -> None:
     if error is not None:
         errors.append(error)
-    else:
+    elif message.offset() is not None:
         positions[index] = Position(message.topic(), message.partition(), message.offset())
 
 
