@@ -260,7 +260,6 @@ async def compare(server: str, count: int, partitions: int, rounds: int) -> None
         raw.append(Race(*await asyncio.to_thread(bare, server, await topic("bare"), frame, count)))
     # Once is enough: it is not near, and takes long.
     peer = [Race(*await faststream(server, await topic("faststream"), max(1000, count // 20)))]
-    waits = sorted(await replies(server, 300))
     await broker.close()
     print(f"{count:,} records of {len(frame)} bytes, {partitions} partitions, batches of {BATCH}\n")
     print("| messages per second | Dragoman | FastStream | bare client | to FastStream | to bare |")
@@ -269,7 +268,6 @@ async def compare(server: str, count: int, partitions: int, rounds: int) -> None
     for name in ("produced", "consumed", "both"):
         a, b, c = (getattr(each, name) for each in best)
         print(f"| {name} | {a} | {b} | {c} | {a.wall / b.wall:.1f} | {a.wall / c.wall:.0%} |")
-    print(f"\nRequest and reply: p50 {statistics.median(waits) * 1000:.1f} ms, p99 {waits[-4] * 1000:.1f} ms")
 
 
 def main() -> None:
@@ -278,19 +276,33 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--server", help="host:port; without it one is started")
+    parser.add_argument("--linger", help="group.coordinator.append.linger.ms of the server that is started")
+    parser.add_argument("--replies", action="store_true", help="measure requests and replies alone")
     given = parser.parse_args()
     logging.disable(logging.WARNING)
+
+    async def measure(server: str) -> None:
+        if not given.replies:
+            await compare(server, given.count, given.partitions, given.rounds)
+        waits = sorted(await replies(server, 300))
+        middle, slow = statistics.median(waits) * 1000, waits[-4] * 1000
+        print(f"\nRequest and reply: p50 {middle:.1f} ms, p99 {slow:.1f} ms")
+
     if given.server:
-        asyncio.run(compare(given.server, given.count, given.partitions, given.rounds))
+        asyncio.run(measure(given.server))
         return
     from tests.services.kafka import Kafka
 
+    class Tuned(Kafka):
+        def settings(self) -> dict[str, str]:
+            own = {} if given.linger is None else {"group.coordinator.append.linger.ms": given.linger}
+            return super().settings() | own
+
     with tempfile.TemporaryDirectory() as folder:
-        kafka = Kafka(Path(folder) / "kafka")
+        kafka = Tuned(Path(folder) / "kafka")
         kafka.start()
         try:
-            server = f"127.0.0.1:{kafka.port}"
-            asyncio.run(compare(server, given.count, given.partitions, given.rounds))
+            asyncio.run(measure(f"127.0.0.1:{kafka.port}"))
         finally:
             kafka.stop()
 
