@@ -289,6 +289,8 @@ def main() -> None:
         print(f"\nRequest and reply: p50 {middle:.1f} ms, p99 {slow:.1f} ms")
 
     if given.server:
+        if given.linger is not None:
+            parser.error("--linger is for a server that is started here")
         asyncio.run(measure(given.server))
         return
     from tests.services.kafka import Kafka

@@ -43,10 +43,12 @@ class Refusing:
         self._target = target
         self._over = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
+        self._failures: list[BaseException] = []
 
     async def end(self) -> None:
         self._over.set()
         await asyncio.gather(*self._connections)
+        assert not self._failures, self._failures
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -76,7 +78,8 @@ class Refusing:
                 writer.write(_framed(found))
 
         ends = [asyncio.ensure_future(each) for each in (ask(), answer(), self._over.wait())]
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        self._failures += [failure for each in ended if (failure := each.exception()) is not None]
         for end in ends:
             end.cancel()
         writer.close()
@@ -96,9 +99,9 @@ def _framed(content: bytes) -> bytes:
 
 
 def _refusal(request: bytes) -> bytes:
-    """The answer to a request of version 9 or later that writes to one partition, as librdkafka's do."""
+    """The answer to a request that writes to one partition, as librdkafka's do."""
     _, version, correlation, client = struct.unpack_from(">hhih", request)
-    assert version >= 9
+    assert 9 <= version <= 12, "Earlier and later ones are written in another way."
     at = _after_number(request, 10 + max(client, 0))
     at = _after_text(request, at) + struct.calcsize(">hi")
     begin = _after_number(request, at)

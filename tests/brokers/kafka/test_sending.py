@@ -46,9 +46,10 @@ async def test_whoever_is_publishing_when_the_broker_closes_is_told(
                 await publishing
 
 
+@pytest.mark.parametrize("way", ["publish", "transact"])
 @pytest.mark.parametrize("size", [1, 200])
 async def test_whoever_asks_about_a_channel_when_the_broker_closes_is_told(
-    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch, size: int
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch, size: int, way: str
 ) -> None:
     """Nobody would bring the reports of what it publishes then."""
     learn, asked, go = Sender._learn, threading.Event(), threading.Event()
@@ -62,7 +63,7 @@ async def test_whoever_asks_about_a_channel_when_the_broker_closes_is_told(
     broker = KafkaBroker(kafka_server.url)
     await broker.connect()
     channel = await fresh(broker)
-    publishing = asyncio.create_task(broker.publish([Message(channel, b"late")] * size))
+    publishing = asyncio.create_task(getattr(broker, way)([Message(channel, b"late")] * size))
     await asyncio.to_thread(asked.wait, PATIENCE)
     await broker.close()
     go.set()
@@ -222,20 +223,26 @@ async def test_a_batch_that_the_server_refused_is_not_lost_behind_the_next_one(k
 async def test_the_first_messages_wait_until_leaders_do_their_work(
     kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another program has just made the channel."""
-    serves, looks = Administration._serves, 0
+    """Another program has just made the channel. One asks for all who publish."""
+    serves, learn = Administration._serves, Sender._learn
+    answers, asked = iter([False, False, False]), 0
 
-    def late(asked: Administration, channel: str, partitions: Collection[int], timeout: float) -> bool:
-        nonlocal looks
-        looks += 1
-        return looks > 3 and serves(asked, channel, partitions, timeout)
+    def late(self: Administration, channel: str, partitions: Collection[int], timeout: float) -> bool:
+        return next(answers, True) and serves(self, channel, partitions, timeout)
+
+    def counted(sender: Sender, channel: str) -> Mapping[int, object]:
+        nonlocal asked
+        asked += 1
+        return learn(sender, channel)
 
     async with connected(kafka_server) as broker:
         channel = await fresh(broker)
         monkeypatch.setattr(Administration, "_serves", late)
+        monkeypatch.setattr(Sender, "_learn", counted)
         await asyncio.gather(*(broker.publish(numbered(channel, 1)) for _ in range(10)))
+        assert next(answers, None) is None
         await broker.publish(numbered(channel, 1))
-        assert looks == 4
+        assert asked == 1
 
 
 async def test_a_leader_that_stays_away_keeps_nobody_from_publishing_to_others(

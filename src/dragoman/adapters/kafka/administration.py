@@ -113,8 +113,8 @@ class Administration:
     def await_leaders(self, channel: str, partitions: Collection[int], patience: float) -> None:
         """Until the leaders of these do their work, which they are named for a moment earlier.
 
-        One that refuses a producer's first batch and takes its second, which is on its way already, has no
-        use for the first any more.
+        If one refuses a producer's first batch, and takes its second, which is on its way already, the first
+        is lost.
         """
         self._until(lambda: self._serves(channel, partitions, patience / 3), channel, patience)
 

@@ -173,13 +173,15 @@ class KafkaBroker:
         done: Sequence[Message] = (),
         mark: tuple[str, int] | None = None,
     ) -> Sequence[Position | None]:
-        if self._transactions is None or self._sender is None:
+        if self._sender is None:
             raise _unconnected()
         if receiver is not None and not isinstance(receiver, KafkaReceiver):
             raise ConfigurationError(
                 "The receiver is another broker's.", next="A transaction is within one Kafka cluster."
             )
         await self._sender.meet(messages)
+        if self._transactions is None:
+            raise _unconnected()
         return await self._transactions.transact(messages, receiver, done, mark)
 
     async def marked(self, name: str) -> int | None:

@@ -184,7 +184,8 @@ class Sender:
                 if asked:
                     raise
                 asked = True
-                _check_partition(message, await self._meet(message.channel))
+                partitions = await asyncio.to_thread(self._await_leaders, message.channel)
+                _check_partition(message, partitions)
 
     async def meet(self, messages: Sequence[Message]) -> None:
         """Before the first message to a channel. One that comes too early for a leader may not be saved."""
@@ -192,31 +193,35 @@ class Sender:
         if unknown:
             await asyncio.gather(*map(self._meet, unknown))
 
-    async def _meet(self, channel: str) -> int:
-        """How many partitions a topic has, whose leaders are ready then. Asked once for all who want it."""
+    async def _meet(self, channel: str) -> None:
+        """Asked once for all who want to publish to it."""
         begun = self._meetings.get(channel)
         if begun is not None:
             # What was not there when it began may be there by now.
             with contextlib.suppress(ChannelNotFound):
-                return await asyncio.shield(begun)
+                await asyncio.shield(begun)
+                return
         meeting = self._meetings.get(channel)
-        if meeting is None:
+        if meeting is None or meeting is begun:
             meeting = asyncio.ensure_future(asyncio.to_thread(self._await_leaders, channel))
             self._meetings[channel] = meeting
             meeting.add_done_callback(partial(self._met, channel))
-        return await asyncio.shield(meeting)
+        await asyncio.shield(meeting)
 
     def _met(self, channel: str, meeting: asyncio.Future[int]) -> None:
-        del self._meetings[channel]
+        if self._meetings.get(channel) is meeting:
+            del self._meetings[channel]
         # Whoever wanted to know may be gone.
         if not meeting.cancelled() and meeting.exception() is None:
             self._known.add(channel)
 
     def _await_leaders(self, channel: str) -> int:
+        """How many partitions a topic has. Their leaders are given a moment to take up their work."""
         partitions = self._learn(channel)
         led = [number for number, partition in partitions.items() if partition.leader >= 0]
-        with contextlib.suppress(BrokerError):
-            self._administration.await_leaders(channel, led, _GETTING_READY)
+        if led:
+            with contextlib.suppress(BrokerError):
+                self._administration.await_leaders(channel, led, _GETTING_READY)
         return len(partitions)
 
     def _learn(self, channel: str) -> Mapping[int, Any]:

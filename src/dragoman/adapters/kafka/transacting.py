@@ -85,7 +85,7 @@ class Transactor:
                 raise KafkaException(errors[0])
             if None in positions:
                 lost = messages[positions.index(None)]
-                raise unconfirmed(lost.channel, "All was taken back: do it again.")
+                raise unconfirmed(lost.channel, "The transaction is taken back: do it again.")
             self._repeat(self._producer.commit_transaction)
         except KafkaException as error:
             self._give_up(error.args[0])
