@@ -11,6 +11,7 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from dragoman.formats.thrift.wire import unsigned
 from tests.services.kafka import Kafka
 
 PRODUCE = 0
@@ -114,23 +115,11 @@ def _refusal(request: bytes) -> bytes:
     return struct.pack(">i", correlation) + nothing_more + one + b"".join(parts) + bytes(4) + nothing_more
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number of variable length, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            return value, at
-
-
 def _after_number(data: bytes, at: int) -> int:
-    return _number(data, at)[1]
+    return unsigned(data, at)[1]
 
 
 def _after_text(data: bytes, at: int) -> int:
     """Its length is written as one more, and as 0 if there is none."""
-    size, at = _number(data, at)
+    size, at = unsigned(data, at)
     return at + max(size - 1, 0)
