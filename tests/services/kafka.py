@@ -11,7 +11,7 @@ from pathlib import Path
 from dragoman.testing.proxy import Proxy
 from tests.services.java import QUICK, reading, words
 from tests.services.ports import free_port
-from tests.services.server import Server, ServiceUnavailable
+from tests.services.server import Server, ServiceUnavailable, install
 
 VERSION = "4.1.0"
 JARS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dragoman" / f"kafka-{VERSION}"
@@ -51,15 +51,14 @@ class Kafka(Server):
     @classmethod
     def _fetch(cls) -> None:
         """All jars by Maven, into a cache of the user's: the tests' first run takes a minute."""
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise ServiceUnavailable("Kafka's jars need Maven. Debian: apt-get install maven")
+        if shutil.which("mvn") is None:
+            install("maven")
         partial = JARS.with_name(f"{JARS.name}.{os.getpid()}")
         partial.mkdir(parents=True)
         (partial / "pom.xml").write_text(_POM)
         goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
         done = subprocess.run(
-            [maven, "-q", "-B", "-f", partial / "pom.xml", goal, f"-DoutputDirectory={partial}"],
+            ["mvn", "-q", "-B", "-f", partial / "pom.xml", goal, f"-DoutputDirectory={partial}"],
             capture_output=True,
             text=True,
         )
