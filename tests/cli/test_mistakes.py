@@ -26,6 +26,7 @@ from dragoman.core.message import Message
         ("channel alter orders --partitions 0", "0 is not in the range"),
         ("gateway serve --sep-port 0", "0 is not in the range"),
         ("channel bridge orders kafka://localhost:9092", "names no channel"),
+        ("channel bridge orders orders", "into itself"),
     ],
 )
 def test_a_mistake_is_told(

@@ -67,6 +67,12 @@ def bridge(
     Example: dragoman channel bridge kafka://localhost:9092/orders nats://localhost/orders
     """
     left, right = address(source), address(target)
+    if default_group(left) == default_group(right):
+        raise ConfigurationError(
+            "The bridge would copy the channel into itself, without end.",
+            next="Name another channel or another broker to copy to.",
+            channel=left.channel,
+        )
     begin = moment(start or "earliest")
 
     async def work() -> int:
