@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from dragoman import Client, Key, endpoint, record
+from dragoman.adapters.kafka.administration import Administration
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import ConfigurationError, EncodeError
@@ -37,6 +38,22 @@ async def test_settings_are_kafkas_own_and_are_described(kafka_server: Kafka) ->
             await broker.create(Channel(f"{name}-x", 1, settings={"no.such.setting": "1"}))
         with pytest.raises(ConfigurationError):
             await broker.create(Channel("not a kafka näme".replace(" ", "")))
+
+
+async def test_whoever_comes_second_with_a_channel_finds_it(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka has it, but not all of it knows that yet."""
+    found, missed = Administration._found, iter(range(3))
+
+    def late(self: Administration, channel: str, timeout: float = PATIENCE) -> list[int]:
+        return found(self, channel, timeout) if next(missed, None) is None else []
+
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker)
+        monkeypatch.setattr(Administration, "_found", late)
+        assert await broker.create(Channel(channel)) is False
+        assert next(missed, None) is None
 
 
 async def test_a_compacted_channel_keeps_the_last_of_each_key(kafka_server: Kafka) -> None:

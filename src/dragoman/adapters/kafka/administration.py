@@ -104,6 +104,8 @@ class Administration:
             self._admin.create_topics([topic], request_timeout=TIMEOUT)[channel.name].result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                # Who has just made it has not seen it on the brokers either.
+                self._until(lambda: bool(self._found(channel.name)), channel.name)
                 return False
             with faults(channel=channel.name):
                 raise
