@@ -1,4 +1,4 @@
-"""A write that was cut short, at any byte, is found and cut off; what was whole stays."""
+"""A write that was cut short is cut off if nothing of it was confirmed; all else that is lost is reported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.adapters.embedded.appender import Appender
-from dragoman.adapters.embedded.block import draft
+from dragoman.adapters.embedded.block import SEAL, draft
 from dragoman.adapters.embedded.bounds import Bounds
+from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.reader import MessageReader, PartitionReader
 from dragoman.adapters.embedded.segment import index_path, log_path, segment_bases
 from dragoman.core.errors import BrokerError, BrokerUnavailable
@@ -32,21 +33,37 @@ class Log:
         return self.appender.append([draft(messages, now=0)], wait=True)[0]
 
     def payloads(self) -> list[bytes | None]:
+        found, damaged = self.read()
+        assert not damaged
+        return found
+
+    def read(self) -> tuple[list[bytes | None], list[tuple[int, int]]]:
+        """All payloads that can be read, and the ranges that are reported as damaged."""
         start, end = self.bounds.one(0)
-        reader = MessageReader(self.folder, "c", 0)
+        reader = MessageReader(self.folder, "c", 0, self.bounds)
         found: list[bytes | None] = []
-        while batch := reader.read(start, end, 3):
+        damaged = []
+        while start < end:
+            try:
+                batch = reader.read(start, end, 3)
+            except DamagedLog as error:
+                assert error.code == "broker.damaged"
+                assert start == error.first < error.until <= end
+                damaged.append((error.first, error.until))
+                start = error.until
+                continue
+            assert batch and batch[0].offset == start
             found += [message.payload for message in batch]
             start = (batch[-1].offset or 0) + 1
         reader.close()
-        return found
+        return found, damaged
 
     def close(self) -> None:
         self.appender.close()
         self.bounds.close()
 
 
-def test_a_log_cut_at_any_byte_keeps_its_whole_blocks_and_goes_on(tmp_path: Path) -> None:
+def test_a_log_cut_at_any_byte_keeps_its_whole_blocks_and_reports_what_is_gone(tmp_path: Path) -> None:
     log = Log(tmp_path / "whole")
     ends = []
     for number in range(4):
@@ -61,10 +78,11 @@ def test_a_log_cut_at_any_byte_keeps_its_whole_blocks_and_goes_on(tmp_path: Path
         cut = Log(copy)
         cut.appender.recover()
         expected: list[bytes | None] = [b"%c%d" % (sign, number) for number in range(kept) for sign in b"ab"]
-        assert cut.payloads() == expected
+        gone = [(2 * kept, 8)] if kept < 4 else []
+        assert cut.read() == (expected, gone)
         # Offsets that were handed out are not handed out again, whatever became of their messages.
         assert cut.append(b"new") == 8
-        assert cut.payloads() == [*expected, b"new"]
+        assert cut.read() == ([*expected, b"new"], gone)
         cut.close()
         shutil.rmtree(copy)
 
@@ -105,15 +123,29 @@ def test_two_processes_append_in_turn_across_segments(tmp_path: Path) -> None:
 
 
 def test_a_seal_whose_next_segment_was_never_made_is_followed_by_one(tmp_path: Path) -> None:
-    log = Log(tmp_path, segment_bytes=1)
+    log = Log(tmp_path)
     log.append(b"one")
-    log.append(b"two")
     log.close()
-    log_path(log.folder, 1).unlink()
-    index_path(log.folder, 1).unlink()
+    with log_path(log.folder, 0).open("ab") as file:
+        file.write(SEAL.at(1))
+    again = Log(tmp_path)
+    again.append(b"two")
+    assert again.payloads() == [b"one", b"two"]
+    assert segment_bases(again.folder) == [0, 1]
+    again.close()
+
+
+def test_a_segment_that_is_gone_is_reported(tmp_path: Path) -> None:
+    log = Log(tmp_path, segment_bytes=1)
+    for payload in (b"one", b"two", b"three"):
+        log.append(payload)
+    log.close()
+    for base in (0, 2):
+        log_path(log.folder, base).unlink()
+        index_path(log.folder, base).unlink()
     again = Log(tmp_path, segment_bytes=1)
-    again.append(b"three")
-    assert again.payloads() == [b"one", b"three"]
+    again.append(b"four")
+    assert again.read() == ([b"two", b"four"], [(0, 1), (2, 3)])
     again.close()
 
 
@@ -160,9 +192,10 @@ def test_damage_in_the_middle_is_told_not_skipped(tmp_path: Path) -> None:
         file.seek(70)
         file.write(b"\xff\xfe")
     with pytest.raises(BrokerError) as caught:
-        log.payloads()
+        MessageReader(log.folder, "c", 0).read(0, 2, 10)
     assert caught.value.code == "broker.damaged"
     assert caught.value.where["offset"] == 0
+    assert log.read() == ([b"two" * 10], [(0, 1)])
     log.close()
 
 

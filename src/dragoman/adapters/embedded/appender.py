@@ -1,8 +1,10 @@
 """Appending to a partition, by one process at a time.
 
-The append lock is a file lock, which the system gives up for a process that dies. So whoever holds it knows
-that bytes behind the last whole block are the torn write of a dead process, and cuts them off. This is done
-when a partition is opened, and again whenever the file is longer than this process left it.
+The append lock is a file lock, which the system gives up for a process that dies. So the holder of the lock
+sees no write that is under way. Bytes behind the last whole block are the torn write of a dead process if the
+bounds show that nothing of them was ever confirmed, and no sound block follows. Only then they are cut off.
+Everything else that cannot be read is damage: it is logged and kept, and the log goes on behind it. This is
+done when a partition is opened, and again whenever the file is longer than this process left it.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ from pathlib import Path
 
 from dragoman.adapters.embedded.block import SEAL, Draft
 from dragoman.adapters.embedded.bounds import Bounds
+from dragoman.adapters.embedded.errors import TOO_MANY, DiskFull, disk_error, log_damage, sync_failed
+from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.adapters.embedded.segment import (
     ENTRY,
     INDEX_EVERY,
+    NO_LIMIT,
     NO_TIME,
     SegmentFile,
     index_path,
@@ -37,32 +42,71 @@ class Appender:
     """The writing end of one partition. Safe for several threads."""
 
     def __init__(
-        self, folder: Path, bounds: Bounds, partition: int, *, segment_bytes: int, fsync: str
+        self,
+        folder: Path,
+        bounds: Bounds,
+        partition: int,
+        *,
+        segment_bytes: int,
+        fsync: str,
+        reserve: Reserve | None = None,
     ) -> None:
         self._fsync = fsync
         self._folder = folder
         self._bounds = bounds
         self._partition = partition
         self._segment_bytes = segment_bytes
+        self._reserve = reserve
         self._mutex = threading.Lock()
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._tail: _Tail | None = None
+        self._begun: list[int] = []
+        """Segments that the append under way has begun."""
+        self._unsynced = False
+        """The tail was given up while some of it was not on the disk yet."""
+        self._broken = False
+        """A sync failed, so nobody knows what is on the disk: nothing is written until it is opened again."""
 
     def append(self, drafts: list[Draft], *, wait: bool) -> list[int]:
-        """Write the blocks; the offset of each one's first message. ``Contended`` unless it may ``wait``."""
+        """Write the blocks; the offset of each one's first message. ``Contended`` unless it may ``wait``.
+
+        All of them, or none: after an error the log is as it was before.
+        """
         with self._locked(wait):
-            tail = self._caught_up()
+            if self._reserve is not None and not self._reserve.held:
+                self._reserve.take()
+            start, tail = self._caught_up()
+            self._begun.clear()
+            base, size = tail.base, tail.size
             offsets = []
-            for draft in drafts:
-                if tail.size >= self._segment_bytes:
-                    tail = self._roll(tail, tail.next)
-                offsets.append(tail.next)
-                tail.write(draft)
-            start, _ = self._bounds.one(self._partition)
-            if self._fsync == "always":
-                tail.sync()
-            self._bounds.write(self._partition, start, tail.next)
+            try:
+                for draft in drafts:
+                    if tail.size >= self._segment_bytes:
+                        tail = self._roll(tail, tail.next)
+                    offsets.append(tail.next)
+                    tail.write(draft)
+                if self._fsync == "always":
+                    self._sync(tail)
+                self._bounds.write(self._partition, start, tail.next)
+            except BaseException:
+                self._undo(base, size)
+                raise
             return offsets
+
+    def _undo(self, base: int, size: int) -> None:
+        """What was not confirmed must not be delivered: cut the log back to where it was."""
+        begun, self._begun = self._begun, []
+        tail, self._tail = self._tail, None
+        try:
+            if tail is not None:
+                self._unsynced |= tail.dirty
+                tail.close()
+            for later in begun:
+                log_path(self._folder, later).unlink(missing_ok=True)
+                index_path(self._folder, later).unlink(missing_ok=True)
+            os.truncate(log_path(self._folder, base), size)
+        except OSError:
+            self._broken = True
 
     def recover(self) -> None:
         """Cut off a torn tail, and bring the bounds into line with the log."""
@@ -71,23 +115,41 @@ class Appender:
 
     def sync(self) -> None:
         with self._mutex:
-            if self._tail is not None:
-                self._tail.sync()
+            if self._tail is not None and not self._broken:
+                try:
+                    self._sync(self._tail)
+                except OSError as error:
+                    raise self._told(error) from error
+
+    def _sync(self, tail: _Tail) -> None:
+        try:
+            tail.sync()
+        except OSError as error:
+            # Without a number for the folder's file nothing was tried, and the tail is still dirty.
+            if error.errno not in TOO_MANY:
+                self._broken = True
+                tail.distrust()
+            raise
 
     def drop_before(self, timestamp: int) -> None:
         """Remove the oldest segments whose messages are all older. The last segment stays."""
         with self._locked(True):
-            tail = self._caught_up()
+            _, tail = self._caught_up()
             if tail.size and tail.newest < timestamp:
-                tail = self._roll(tail, tail.next)
+                # Without room for the next segment the older ones can still go, and make room.
+                with contextlib.suppress(OSError):
+                    tail = self._roll(tail, tail.next)
             bases = segment_bases(self._folder)
             old = 0
             while old < len(bases) - 1 and self._newest(bases[old]) < timestamp:
                 old += 1
             if not old:
                 return
-            # Readers learn the new start first, so that they do not look for what is about to go.
+            # Readers learn the new start first, so that they do not look for what is about to go. It is on
+            # the disk first, so that what is gone after a power failure is not taken for damage.
             self._bounds.write(self._partition, bases[old], tail.next)
+            if self._fsync != "never":
+                self._bounds.sync()
             for base in bases[:old]:
                 log_path(self._folder, base).unlink(missing_ok=True)
                 index_path(self._folder, base).unlink(missing_ok=True)
@@ -99,10 +161,14 @@ class Appender:
                 path.unlink(missing_ok=True)
 
     def _newest(self, base: int) -> int:
+        """The highest timestamp; of messages that cannot be read, when the file was last written."""
         segment = SegmentFile(self._folder, base)
         try:
-            _, place, newest = segment.entries()[-1]
-            return max([newest, *(block.newest for _, block in segment.headers(place) if block.count)])
+            _, behind, newest = segment.entries()[-1]
+            for place, block in segment.headers(behind):
+                newest = max(newest, block.newest if block.count else NO_TIME)
+                behind = place + block.size
+            return newest if behind >= segment.size else max(newest, segment.written)
         finally:
             segment.close()
 
@@ -123,40 +189,64 @@ class Appender:
                 yield
             finally:
                 fcntl.flock(self._lock, fcntl.LOCK_UN)
+        except OSError as error:
+            raise self._told(error) from error
         finally:
             self._mutex.release()
 
-    def _caught_up(self) -> _Tail:
-        start, end = self._bounds.one(self._partition)
+    def _told(self, error: OSError) -> BrokerUnavailable:
+        if self._broken:
+            return sync_failed(self._folder)
+        found = disk_error(error, self._folder)
+        if isinstance(found, DiskFull) and self._reserve is not None:
+            self._reserve.give_up()
+        return found
+
+    def _caught_up(self) -> tuple[int, _Tail]:
+        """The log's start, and its tail, which holds all that is there by now."""
+        if self._broken:
+            raise sync_failed(self._folder)
+        record = self._bounds.record(self._partition)
+        start, end = record or (0, 0)
         tail = self._tail
         if tail is not None and tail.next == end and tail.unchanged:
-            return tail
-        if tail is None or not tail.follow():
+            return start, tail
+        # Without a sound record everything may have been confirmed.
+        confirmed = NO_LIMIT if record is None else end
+        if tail is None or not tail.follow(confirmed):
             bases = segment_bases(self._folder)
-            start = max(start, bases[0]) if bases else start
+            if record is None and bases:
+                start = bases[0]
             tail = self._open(bases[-1] if bases else end)
-            tail.recover()
-        while tail.sealed:
+            tail.recover(confirmed)
+        while tail.sealed or tail.torn:
             later = [base for base in segment_bases(self._folder) if base > tail.base]
-            tail = self._open(later[0] if later else max(tail.next, end))
-            tail.recover()
+            # Without a record at least one message is lost in what was torn.
+            behind = tail.next + (tail.torn and record is None)
+            self._sync(tail)
+            tail = self._open(later[0] if later else max(behind, end))
+            tail.recover(confirmed)
         if tail.next < end:
-            # A power failure took messages that were accepted. Their offsets are not used twice.
+            # Messages that were accepted are gone. Their offsets are not used twice.
+            log_damage(self._folder, tail.next, end)
             tail = self._roll(tail, end)
-        if tail.next != end:
+        if record is None or tail.next != end:
             self._bounds.write(self._partition, start, tail.next)
-        return tail
+        return start, tail
 
     def _open(self, base: int) -> _Tail:
         if self._tail is not None:
             self._tail.close()
-        self._tail = _Tail(self._folder, base, fsync=self._fsync != "never")
+            self._tail = None
+        self._tail = _Tail(self._folder, base, fsync=self._fsync != "never", dirty=self._unsynced)
+        self._unsynced = False
         return self._tail
 
     def _roll(self, tail: _Tail, base: int) -> _Tail:
         """Begin the next segment. The seal tells other processes, whose tail this was, to look for it."""
         tail.write(SEAL)
-        tail.sync()
+        self._sync(tail)
+        self._begun.append(base)
         return self._open(base)
 
     def close(self) -> None:
@@ -166,83 +256,107 @@ class Appender:
                 self._tail.close()
                 self._tail = None
             lock, self._lock = self._lock, -1
-            os.close(lock)
+            if lock >= 0:
+                os.close(lock)
 
 
 class _Tail:
     """The segment that is being written, as far as this process knows it."""
 
-    def __init__(self, folder: Path, base: int, *, fsync: bool) -> None:
+    def __init__(self, folder: Path, base: int, *, fsync: bool, dirty: bool) -> None:
         self.base = base
         self.next = base
         self.size = 0
         self.sealed = False
+        self.torn = False
+        """It ends in bytes that were confirmed and cannot be read. Nothing is written behind them."""
         self.newest = NO_TIME
+        self.dirty = dirty
+        """Something of it may not be on the disk."""
         self._indexed = 0
         self._fsync = fsync
-        self._dirty = self._named = False
+        self._named = False
         self._folder = folder
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._log = os.open(log_path(folder, base), flags, 0o644)
-        self._index = os.open(index_path(folder, base), flags | os.O_APPEND, 0o644)
+        try:
+            self._index = os.open(index_path(folder, base), flags | os.O_APPEND, 0o644)
+        except OSError:
+            os.close(self._log)
+            raise
 
     @property
     def unchanged(self) -> bool:
-        return not self.sealed and os.fstat(self._log).st_size == self.size
+        return not self.sealed and not self.torn and os.fstat(self._log).st_size == self.size
 
-    def recover(self) -> None:
-        """Find the end of the last whole block, from the last index entry on, and cut off what follows."""
+    def recover(self, confirmed: int) -> None:
+        """Find the end of the last whole block, from the last index entry on; see ``_walk``."""
         segment = SegmentFile(self._folder, self.base)
         try:
             entries = segment.entries()
-            place = segment.place_of(1 << 62)
+            place, _ = segment.entry_of(NO_LIMIT)
             kept = [entry for entry in entries[1:] if entry[1] <= place]
             if place:
                 self.next, self.size, self.newest = kept[-1]
                 self._indexed = place
             os.ftruncate(self._index, len(kept) * ENTRY.size)
-            self._walk(segment, index=True)
+            self._walk(segment, confirmed, index=True)
         finally:
             segment.close()
 
-    def follow(self) -> bool:
+    def follow(self, confirmed: int) -> bool:
         """Take in what other processes appended; ``False`` if this segment is gone."""
-        if not os.fstat(self._log).st_nlink or self.sealed:
+        if not os.fstat(self._log).st_nlink or self.sealed or self.torn:
             return False
         segment = SegmentFile(self._folder, self.base)
         try:
-            self._walk(segment, index=False)
+            self._walk(segment, confirmed, index=False)
         finally:
             segment.close()
         return True
 
-    def _walk(self, segment: SegmentFile, *, index: bool) -> None:
+    def _walk(self, segment: SegmentFile, confirmed: int, *, index: bool) -> None:
+        """Take in all sound blocks. What cannot be read, and begins before ``confirmed``, is kept."""
+        while self._sound_blocks(segment, confirmed, index=index):
+            found = segment.next_sound(self.size, self.next)
+            if found is not None:
+                self._step_over(found[0], found[1].base)
+            elif self.next >= confirmed:
+                os.ftruncate(self._log, self.size)
+                return
+            else:
+                self.size, self.torn = segment.size, True
+
+    def _sound_blocks(self, segment: SegmentFile, confirmed: int, *, index: bool) -> bool:
+        """Take in blocks as far as they follow each other; whether there are bytes behind them."""
         for place, block in segment.blocks(self.size):
-            if not block.whole:
+            if block.base < self.next:
                 break
+            if not block.whole:
+                if block.base >= confirmed and segment.next_sound(place, block.base) is None:
+                    break
+                log_damage(self._folder, block.base, block.end)
+            if block.base > self.next:
+                log_damage(self._folder, self.next, block.base)
             self.size = place + block.size
             if not block.count:
                 self.sealed = True
-                break
+                return False
             self._note(block.base, place, block.count, block.newest, index=index)
-        if segment.size > self.size:
-            os.ftruncate(self._log, self.size)
+        return segment.size > self.size
+
+    def _step_over(self, place: int, base: int) -> None:
+        if base > self.next:
+            log_damage(self._folder, self.next, base)
+        self.size, self.next = place, base
 
     def write(self, draft: Draft) -> None:
         data = draft.at(self.next)
-        try:
-            written = os.pwrite(self._log, data, self.size)
-            while written < len(data):
-                written += os.pwrite(self._log, data[written:], self.size + written)
-        except OSError as error:
-            os.ftruncate(self._log, self.size)
-            raise BrokerUnavailable(
-                f"The log cannot be written: {error.strerror}.",
-                next="Make room on the disk, or choose another folder.",
-                folder=self._folder,
-            ) from error
+        written = os.pwrite(self._log, data, self.size)
+        while written < len(data):
+            written += os.pwrite(self._log, data[written:], self.size + written)
         place, self.size = self.size, self.size + len(data)
-        self._dirty = True
+        self.dirty = True
         if draft.count:
             self._note(self.next, place, draft.count, draft.newest, index=True)
         else:
@@ -258,22 +372,30 @@ class _Tail:
         self.newest = max(self.newest, newest)
 
     def sync(self) -> None:
-        if self._dirty and self._fsync:
-            self._dirty = False
+        """Bring it to the disk. It stays dirty if that fails."""
+        if self.dirty and self._fsync:
             os.fsync(self._log)
             if not self._named:
+                sync_names(self._folder)
                 self._named = True
-                _sync_names(self._folder)
+            self.dirty = False
+
+    def distrust(self) -> None:
+        """After a failed sync the system may hold pages that the disk does not have: read from the disk."""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self._log, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        self.sync()
         os.close(self._log)
         os.close(self._index)
 
 
-def _sync_names(folder: Path) -> None:
-    """A new file is safe once its name is."""
+def sync_names(folder: Path) -> None:
+    """Bring the names in a folder to the disk. A new file is safe once its name is."""
     with contextlib.suppress(FileNotFoundError):  # the channel was deleted
-        names = os.open(folder, os.O_RDONLY)
-        os.fsync(names)
-        os.close(names)
+        names = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(names)
+        finally:
+            os.close(names)

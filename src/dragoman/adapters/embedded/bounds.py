@@ -51,6 +51,10 @@ class Bounds:
 
     def one(self, partition: int) -> tuple[int, int]:
         """Nothing at all for a record that stays broken, as after a power failure: see ``Appender``."""
+        return self.record(partition) or (0, 0)
+
+    def record(self, partition: int) -> tuple[int, int] | None:
+        """Start and end, or ``None`` for a record that stays broken."""
         for _ in range(_TRIES):
             data = os.pread(self._file, _RECORD.size, partition * _RECORD.size)
             if len(data) < _RECORD.size:
@@ -58,7 +62,10 @@ class Bounds:
             start, start_check, end, end_check = _RECORD.unpack(data)
             if start == ~start_check and end == ~end_check:
                 return start, end
-        return 0, 0
+        return None
+
+    def sync(self) -> None:
+        os.fsync(self._file)
 
     def write(self, partition: int, start: int, end: int) -> None:
         os.pwrite(self._file, _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -13,11 +14,13 @@ from dragoman.adapters.embedded.bell import Bell
 from dragoman.adapters.embedded.channels import ChannelFiles
 from dragoman.adapters.embedded.database import Database, open_database
 from dragoman.adapters.embedded.delayed import NEXT_DUE, bring_in, postpone
+from dragoman.adapters.embedded.errors import DiskFull, disk_errors
 from dragoman.adapters.embedded.log import EmbeddedLogReader
 from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.options import options_of
 from dragoman.adapters.embedded.publisher import append, append_now, batches
 from dragoman.adapters.embedded.receiver import EmbeddedReceiver
+from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.core.broker import (
     Acknowledgement,
     Capabilities,
@@ -81,6 +84,7 @@ class EmbeddedBroker:
         self.url = url
         self._options = options_of(url)
         self._connected: Database | None = None
+        self._reserve: Reserve | None = None
         self._open: dict[str, ChannelFiles] = {}
         self._opening = asyncio.Lock()
         self._bell = Bell()
@@ -99,7 +103,10 @@ class EmbeddedBroker:
         if self._connected is not None:
             return
         connection = await asyncio.to_thread(open_database, self._options.root, self._options.fsync)
-        self._connected = Database(connection)
+        with contextlib.suppress(OSError):  # Without a reserve, a full disk cannot be read: that is all.
+            self._reserve = Reserve(self._options.root)
+            self._reserve.take()
+        self._connected = Database(connection, self._reserve)
         await self._bring_in_due()
 
     async def close(self) -> None:
@@ -109,14 +116,19 @@ class EmbeddedBroker:
             await receiver.close()
         self._receivers.clear()
         await end(*self._background)
-        if self._options.fsync != "never":
-            await asyncio.to_thread(self._sync)
-        for files in self._open.values():
-            files.close()
-        self._open.clear()
-        self._bell.close()
-        await self._connected.close()
-        self._connected = None
+        try:
+            if self._options.fsync != "never":
+                await asyncio.to_thread(self._sync)
+        finally:
+            for files in self._open.values():
+                files.close()
+            self._open.clear()
+            self._bell.close()
+            await self._connected.close()
+            self._connected = None
+            if self._reserve is not None:
+                self._reserve.close()
+                self._reserve = None
 
     async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
         files = {name: await self._files(name) for name in {message.channel for message in messages}}
@@ -125,6 +137,7 @@ class EmbeddedBroker:
             for batch in batches(messages, files):
                 # What could not be appended later is refused now.
                 batch.drafts(0)
+            self._require_room()
             rows = [(files[message.channel].id, message) for message in messages]
             await self._database.write(postpone(rows, due))
             self._later(self._bring_in_at(due))
@@ -140,6 +153,12 @@ class EmbeddedBroker:
             self._since_breather = 0
             await asyncio.sleep(0)
         return positions
+
+    def _require_room(self) -> None:
+        """Messages that wait in the database take room, too."""
+        if self._reserve is not None:
+            with disk_errors(self._options.root):
+                self._reserve.take()
 
     async def _files(self, name: str) -> ChannelFiles:
         """The channel's open files. A channel deleted and made anew by another process has new ones."""
@@ -157,21 +176,26 @@ class EmbeddedBroker:
             if not rows:
                 raise channels.not_found(name)
             id, partitions = rows[0]
-            files = ChannelFiles(self._options.root, id, name, self._options)
+            files = ChannelFiles(self._options.root, id, name, self._options, self._reserve)
             if files.bounds.partitions < partitions:
                 await self._grow(files, partitions)
-            await asyncio.to_thread(files.recover)
+            try:
+                await asyncio.to_thread(files.recover)
+            except BaseException:
+                files.close()
+                raise
             self._open[name] = files
             return files
 
     async def _grow(self, files: ChannelFiles, partitions: int) -> None:
-        await self._database.write(lambda _: channels.make_folders(files.folder, partitions))
+        sync = self._options.fsync != "never"
+        await self._database.write(lambda _: channels.make_folders(files.folder, partitions, sync=sync))
 
     def _housekeeping(self, files: dict[str, ChannelFiles]) -> None:
         if self._options.fsync == "batch" and not self._sync_due:
             self._sync_due = True
             self._later(self._sync_soon())
-        now = time.time()
+        now = time.monotonic()
         for one in files.values():
             if now >= one.trim_at:
                 one.trim_at = now + 60.0
@@ -183,7 +207,10 @@ class EmbeddedBroker:
         task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for it: a channel may be deleted under it, and what failed is tried again later."""
+        """The work is not waited for. A channel may be deleted under it, and most of it is tried again later.
+
+        A failed sync is not: the next publish reports it.
+        """
         self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.warning("Work in the background failed: %s", error)
@@ -194,15 +221,21 @@ class EmbeddedBroker:
         await asyncio.to_thread(self._sync)
 
     def _sync(self) -> None:
+        failed = None
         for files in list(self._open.values()):
-            files.sync()
+            try:
+                files.sync()
+            except BrokerUnavailable as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     async def _trim(self, files: ChannelFiles) -> None:
         rows = await self._database.read("SELECT retention FROM channel WHERE id = ?", (files.id,))
         retention = rows[0][0] if rows else None
         if retention is None:
             return
-        files.trim_at = time.time() + min(60.0, max(1.0, retention / 10))
+        files.trim_at = time.monotonic() + min(60.0, max(1.0, retention / 10))
         await asyncio.to_thread(files.drop_before, int((time.time() - retention) * 1000))
 
     async def _bring_in_at(self, due: float) -> None:
@@ -210,7 +243,13 @@ class EmbeddedBroker:
         await self._bring_in_due()
 
     async def _bring_in_due(self) -> None:
-        """Append the delayed messages whose time has come."""
+        """Append the delayed messages whose time has come. If the disk is full, they wait in the database."""
+        try:
+            await self._bring_in_all_due()
+        except DiskFull as error:
+            log.warning("Delayed messages that are due have to wait: %s", error)
+
+    async def _bring_in_all_due(self) -> None:
         while rows := await self._database.read(NEXT_DUE):
             if rows[0][0] > time.time():
                 return
@@ -230,6 +269,13 @@ class EmbeddedBroker:
     async def subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
         check_subscription(subscription, self.capabilities, "embedded")
         refuse_options(subscription)
+        try:
+            return await self._subscribe(subscription)
+        except DiskFull:
+            # The reserve has been given up by now, so there may be room for the group.
+            return await self._subscribe(subscription)
+
+    async def _subscribe(self, subscription: Subscription) -> EmbeddedReceiver:
         database = self._database
         files = [await self._files(name) for name in subscription.channels]
         starts = {one.id: await self._starts(one, subscription) for one in files}
@@ -270,7 +316,8 @@ class EmbeddedBroker:
             reader.close()
 
     async def create(self, channel: Channel) -> bool:
-        return await self._database.write(channels.create_channel(self._options.root, channel))
+        sync = self._options.fsync != "never"
+        return await self._database.write(channels.create_channel(self._options.root, channel, sync=sync))
 
     async def describe(self, channel: str) -> Channel:
         rows = await self._database.read(f"SELECT {channels.COLUMNS} FROM channel WHERE name = ?", (channel,))  # noqa: S608

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from dragoman.adapters.embedded.appender import Appender
+from dragoman.adapters.embedded.appender import Appender, sync_names
 from dragoman.adapters.embedded.bounds import MAX_PARTITIONS, Bounds
 from dragoman.adapters.embedded.database import Row
+from dragoman.adapters.embedded.errors import DiskFull, disk_error, disk_errors
 from dragoman.adapters.embedded.options import Options
+from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.core.channel import Channel
-from dragoman.core.errors import ChannelNotFound, ConfigurationError
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
 from dragoman.core.message import Message
 from dragoman.core.partitioning import Partitioner
+
+log = logging.getLogger("dragoman.embedded")
 
 COLUMNS = "id, name, partitions, retention, settings"
 
@@ -31,18 +36,23 @@ def not_found(name: str) -> ChannelNotFound:
 class ChannelFiles:
     """One channel's folder, open in this process."""
 
-    def __init__(self, root: Path, id: int, name: str, options: Options) -> None:
+    def __init__(
+        self, root: Path, id: int, name: str, options: Options, reserve: Reserve | None = None
+    ) -> None:
         self.id = id
         self.name = name
         self.folder = channel_folder(root, id)
         self.trim_at = 0.0
         self._options = options
+        self._reserve = reserve
         self._appenders: dict[int, Appender] = {}
         self._partitioner = Partitioner(name)
         try:
             self.bounds = Bounds(self.folder / "bounds")
         except FileNotFoundError:
             raise not_found(name) from None
+        except OSError as error:
+            raise disk_error(error, self.folder) from error
 
     def partition_folder(self, partition: int) -> Path:
         return self.folder / str(partition)
@@ -58,9 +68,12 @@ class ChannelFiles:
                     partition,
                     segment_bytes=options.segment_bytes,
                     fsync=options.fsync,
+                    reserve=self._reserve,
                 )
             except FileNotFoundError:
                 raise not_found(self.name) from None
+            except OSError as error:
+                raise disk_error(error, self.folder) from error
             self._appenders[partition] = found
         return found
 
@@ -68,16 +81,27 @@ class ChannelFiles:
         return self._partitioner.choose(message, partitions)
 
     def recover(self) -> None:
+        """A full disk does not keep readers out: then the next append recovers the rest."""
         for partition in range(self.bounds.partitions):
-            self.appender(partition).recover()
+            try:
+                self.appender(partition).recover()
+            except DiskFull as error:
+                log.warning("A partition cannot be recovered yet: %s", error)
 
     def drop_before(self, timestamp: int) -> None:
         for partition in range(self.bounds.partitions):
             self.appender(partition).drop_before(timestamp)
 
     def sync(self) -> None:
+        """Raises ``BrokerUnavailable`` for a partition that cannot be synced, after the others are."""
+        failed = None
         for appender in list(self._appenders.values()):
-            appender.sync()
+            try:
+                appender.sync()
+            except BrokerUnavailable as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     def close(self) -> None:
         for appender in self._appenders.values():
@@ -96,7 +120,7 @@ def find_channel(connection: sqlite3.Connection, name: str) -> Row:
     return row
 
 
-def create_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection], bool]:
+def create_channel(root: Path, channel: Channel, *, sync: bool) -> Callable[[sqlite3.Connection], bool]:
     _check_partitions(channel)
 
     def work(connection: sqlite3.Connection) -> bool:
@@ -107,7 +131,7 @@ def create_channel(root: Path, channel: Channel) -> Callable[[sqlite3.Connection
         ).fetchone()
         if made is None:
             return False
-        make_folders(channel_folder(root, made[0]), channel.partitions)
+        make_folders(channel_folder(root, made[0]), channel.partitions, sync=sync)
         return True
 
     return work
@@ -170,13 +194,24 @@ def remove_files(files: ChannelFiles) -> None:
     shutil.rmtree(files.folder, ignore_errors=True)
 
 
-def make_folders(folder: Path, partitions: int) -> None:
-    """Inside a write transaction: two processes must not begin the same partition."""
-    for number in range(partitions):
-        (folder / str(number)).mkdir(parents=True, exist_ok=True)
-    bounds = Bounds(folder / "bounds", create=True)
-    bounds.grow(partitions)
-    bounds.close()
+def make_folders(folder: Path, partitions: int, *, sync: bool) -> None:
+    """Inside a write transaction: two processes must not begin the same partition.
+
+    With ``sync`` the files and their names are on the disk before the database tells of them.
+    """
+    with disk_errors(folder):
+        for number in range(partitions):
+            (folder / str(number)).mkdir(parents=True, exist_ok=True)
+        bounds = Bounds(folder / "bounds", create=True)
+        try:
+            bounds.grow(partitions)
+            if sync:
+                bounds.sync()
+        finally:
+            bounds.close()
+        if sync:
+            for each in (folder, folder.parent, folder.parent.parent):
+                sync_names(each)
 
 
 def _check_partitions(channel: Channel) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import random
 import sqlite3
@@ -16,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dragoman.adapters.embedded.errors import DiskFull, disk_error
+from dragoman.adapters.embedded.reserve import Reserve, give_up_reserve
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
 VERSION = 2
@@ -65,6 +68,16 @@ Row = tuple[Any, ...]
 def open_database(root: Path, fsync: str) -> sqlite3.Connection:
     """Open the file, or make it. Processes that do so at the same moment wait for each other."""
     try:
+        return _open(root, fsync)
+    except BrokerUnavailable:
+        # Opening takes some room, also for those who only read. If the disk is full, there is a reserve.
+        if not give_up_reserve(root):
+            raise
+        return _open(root, fsync)
+
+
+def _open(root: Path, fsync: str) -> sqlite3.Connection:
+    try:
         root.mkdir(parents=True, exist_ok=True)
         with (root / "open.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -80,6 +93,8 @@ def open_database(root: Path, fsync: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise _unavailable(error) from error
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_error(error, root) from error
         raise BrokerUnavailable(
             f"The folder cannot be used: {error.strerror}.",
             next="Choose one that this user may write to.",
@@ -108,8 +123,9 @@ def _prepare(connection: sqlite3.Connection, root: Path, fsync: str) -> None:
 class Database:
     """Used from one event loop. Work inside a transaction must not wait for anything."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, reserve: Reserve | None = None) -> None:
         self._connection = connection
+        self._reserve = reserve
         self._path = connection.execute("PRAGMA database_list").fetchone()[2]
         self._synchronous = connection.execute("PRAGMA synchronous").fetchone()[0]
         self._writes = 0
@@ -127,7 +143,7 @@ class Database:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                raise _unavailable(error) from error
+                raise self._told(error) from error
             raise
         self._writes += 1
         if self._writes >= CHECKPOINT_EVERY and (self._checkpoint is None or self._checkpoint.done()):
@@ -147,11 +163,18 @@ class Database:
                 return self._connection.execute(sql, parameters).fetchall()
             except sqlite3.Error as error:
                 if not _busy(error):
-                    raise _unavailable(error) from error
+                    raise self._told(error) from error
                 deadline = deadline or time.monotonic() + PATIENCE
                 if time.monotonic() > deadline:
                     raise _unavailable(error) from error
             await asyncio.sleep(random.uniform(0.0002, 0.003))
+
+    def _told(self, error: sqlite3.Error) -> BrokerUnavailable:
+        """If the disk is full, the reserve is given up: the next try finds room."""
+        found = _unavailable(error)
+        if isinstance(found, DiskFull) and self._reserve is not None:
+            self._reserve.give_up()
+        return found
 
     async def close(self) -> None:
         if self._checkpoint is not None:
@@ -176,7 +199,8 @@ def _busy(error: sqlite3.Error) -> bool:
 
 
 def _unavailable(error: sqlite3.Error) -> BrokerUnavailable:
-    return BrokerUnavailable(
+    full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+    return (DiskFull if full else BrokerUnavailable)(
         f"The broker's database cannot be used: {error}.",
         next="See that the disk has room, and that no program holds broker.db locked.",
     )

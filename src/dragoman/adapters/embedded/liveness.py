@@ -6,16 +6,19 @@ import fcntl
 import os
 from pathlib import Path
 
+from dragoman.adapters.embedded.errors import disk_error, disk_errors
+
 
 class Pulse:
     """Held by a member from before it joins until after it has left."""
 
     def __init__(self, root: Path, member: str) -> None:
         folder = root / "members"
-        folder.mkdir(exist_ok=True)
         self._path = folder / member
-        self._file: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        with disk_errors(folder):
+            folder.mkdir(exist_ok=True)
+            self._file: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def stop(self) -> None:
         if self._file is not None:
@@ -31,6 +34,8 @@ def is_dead(root: Path, member: str) -> bool:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return True
+    except OSError as error:
+        raise disk_error(error, path) from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -10,6 +10,7 @@ from dragoman.adapters.embedded.bounds import Bounds
 from dragoman.adapters.embedded.channels import channel_folder, find_channel, not_found
 from dragoman.adapters.embedded.columns import slice_of
 from dragoman.adapters.embedded.database import open_database
+from dragoman.adapters.embedded.errors import disk_error
 from dragoman.adapters.embedded.reader import PartitionReader
 from dragoman.core.errors import ChannelNotFound
 from dragoman.core.log import LogSlice
@@ -53,6 +54,8 @@ class EmbeddedLogReader:
         if end <= start:
             return slice_of((), start, start)
         blocks = self._reader(channel, partition).read(start, end, SLICE_MESSAGES, SLICE_BYTES)
+        if not blocks:  # retention was faster
+            start = end = min(max(start, self._bounds(channel, partition)[0]), end)
         return slice_of(blocks, start, end)
 
     def _database(self) -> sqlite3.Connection:
@@ -72,6 +75,8 @@ class EmbeddedLogReader:
             self._folders[name] = folder, Bounds(folder / "bounds")
         except FileNotFoundError:
             raise not_found(name) from None
+        except OSError as error:
+            raise disk_error(error, folder) from error
         return self._folders[name]
 
     def _bounds(self, channel: str, partition: int) -> tuple[int, int]:
@@ -83,7 +88,8 @@ class EmbeddedLogReader:
     def _reader(self, channel: str, partition: int) -> PartitionReader:
         key = channel, partition
         if key not in self._readers:
-            self._readers[key] = PartitionReader(self._channel(channel)[0] / str(partition))
+            folder, bounds = self._channel(channel)
+            self._readers[key] = PartitionReader(folder / str(partition), bounds, partition)
         return self._readers[key]
 
     def _forget(self, channel: str) -> None:

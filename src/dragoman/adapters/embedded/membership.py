@@ -147,7 +147,7 @@ class Membership:
         _, end = files.bounds.one(place[1])
         epoch, progress = groups.claim(connection, self.team, place, self.id, end)
         folder = files.partition_folder(place[1])
-        self.shares[place] = Share(files.name, place, folder, epoch, progress)
+        self.shares[place] = Share(files.name, place, folder, files.bounds, epoch, progress)
 
     def save(self, connection: sqlite3.Connection, share: Share, asides: list[int]) -> bool:
         """Write down how far we are, and what became of those that stood aside.

@@ -12,6 +12,7 @@ from dragoman.adapters.embedded.bell import Bell
 from dragoman.adapters.embedded.channels import ChannelFiles
 from dragoman.adapters.embedded.database import Database
 from dragoman.adapters.embedded.delayed import NEXT_DUE
+from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.share import Plan, Share
 from dragoman.core.broker import revoked
@@ -54,8 +55,8 @@ class EmbeddedReceiver:
         while True:
             if self.closed:
                 raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
+            await self._look_around()
             now = time.time()
-            await self._look_around(now)
             plans = self._plans(limit, now)
             taken = await self._deliver(plans) if plans else []
             remaining = deadline - time.monotonic()
@@ -63,8 +64,9 @@ class EmbeddedReceiver:
                 return taken
             await self._bell.wait(min(remaining, self._until_due(now)))
 
-    async def _look_around(self, now: float) -> None:
+    async def _look_around(self) -> None:
         """Notice what other members and publishers did, at most every few milliseconds."""
+        now = time.time()
         if now < self._look_at:
             return
         self._look_at = now + LOOK_AROUND
@@ -72,19 +74,24 @@ class EmbeddedReceiver:
             f"SELECT (SELECT version FROM team WHERE name = ?), ({NEXT_DUE})",  # noqa: S608
             (self._membership.team,),
         )
-        if due is not None and due <= now:
+        if due is not None and due <= time.time():
             await self._bring_in_due()
         if self._membership.due(now, version):
             await self._database.write(self._membership.balance)
 
     def _plans(self, limit: int, now: float) -> list[Plan]:
-        """What could be delivered. Partitions take turns at being the first that is asked."""
+        """What could be delivered. Partitions take turns at being the first that is asked.
+
+        A damaged partition does not hold back the others. The damage is raised when there is nothing else to
+        deliver and nothing in flight, so that handlers of sound messages can end first.
+        """
         shares = list(self._membership.shares.values())
         if not shares:
             return []
         self._turn = (self._turn + 1) % len(shares)
         bounds = {id: files.bounds.all() for id, files in self._files.items()}
         plans: list[Plan] = []
+        damage: DamagedLog | None = None
         for share in shares[self._turn :] + shares[: self._turn]:
             channel, partition = share.place
             if share.leave_by is not None or partition >= len(bounds[channel]):
@@ -94,6 +101,9 @@ class EmbeddedReceiver:
                 continue
             try:
                 plan = share.plan(limit, start, end, now)
+            except DamagedLog as error:
+                damage = error
+                continue
             except BaseException:
                 _undo(plans)
                 raise
@@ -102,6 +112,8 @@ class EmbeddedReceiver:
                 limit -= len(plan.messages)
             if limit <= 0:
                 break
+        if damage is not None and not plans and not any(share.progress.busy for share in shares):
+            raise damage
         return plans
 
     def _until_due(self, now: float) -> float:
@@ -204,7 +216,7 @@ class EmbeddedReceiver:
 
     async def extend(self) -> None:
         if not self.closed:
-            await self._look_around(time.time())
+            await self._look_around()
 
     async def close(self) -> None:
         if not self.closed:

@@ -13,11 +13,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from dragoman.adapters.embedded.block import HEADER, Block, block_at
+from dragoman.adapters.embedded.block import HEADER, MAGIC, Block, block_at
 
 ENTRY = struct.Struct("<qqq")
 INDEX_EVERY = 1 << 16
 CHUNK = 1 << 18
+MOST_FALSE = 100
+"""After so many places that only look like a block the search for a sound one is given up."""
+NO_LIMIT = 1 << 62
 NO_TIME = -(1 << 63)
 
 
@@ -50,6 +53,11 @@ class SegmentFile:
     def size(self) -> int:
         return os.fstat(self.file).st_size
 
+    @property
+    def written(self) -> int:
+        """When it was last written, in milliseconds since the epoch."""
+        return os.fstat(self.file).st_mtime_ns // 1_000_000
+
     def entries(self) -> list[tuple[int, int, int]]:
         """Offset, place and highest earlier timestamp of some blocks, the first one always among them."""
         try:
@@ -58,26 +66,25 @@ class SegmentFile:
             data = b""
         size = self.size
         found = ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
-        return [(self.base, 0, NO_TIME), *(entry for entry in found if entry[1] < size)]
+        return [(self.base, 0, NO_TIME), *(entry for entry in found if 0 <= entry[1] < size)]
 
-    def place_of(self, offset: int) -> int:
-        """Where the block with this offset starts, or one not far before it."""
+    def entry_of(self, offset: int) -> tuple[int, int]:
+        """The place of the block with this offset, or of one not far before it, and that one's offset."""
         entries = self.entries()
         at = bisect_right(entries, offset, key=lambda entry: entry[0]) - 1
         return self._sound(entries, max(at, 0))
 
-    def place_of_time(self, timestamp: int) -> int:
-        """A place before which every timestamp is lower."""
+    def entry_of_time(self, timestamp: int) -> tuple[int, int]:
+        """A place before which every timestamp is lower, and the offset of the block there."""
         entries = self.entries()
         at = bisect_right(entries, timestamp - 1, key=lambda entry: entry[2]) - 1
         return self._sound(entries, max(at, 0))
 
-    def _sound(self, entries: list[tuple[int, int, int]], at: int) -> int:
-        """The place of this entry, or 0 if it does not point at the block it names."""
+    def _sound(self, entries: list[tuple[int, int, int]], at: int) -> tuple[int, int]:
+        """Place and offset of this entry; of the first block if it does not point at the block it names."""
         offset, place, _ = entries[at]
-        header = memoryview(os.pread(self.file, HEADER.size, place))
-        block = block_at(header, 0)
-        return place if block is not None and block.base == offset else 0
+        header = self._header(place)
+        return (place, offset) if header is not None and header.base == offset else (0, self.base)
 
     def headers(self, place: int) -> Iterator[tuple[int, Block]]:
         """Places and headers of the blocks from here on; the bodies are not read whole."""
@@ -107,6 +114,57 @@ class SegmentFile:
             else:
                 return
             place += at
+
+    def next_sound(self, place: int, at_least: int, limit: int = NO_LIMIT) -> tuple[int, Block] | None:
+        """The first sound block behind the damage at this place, where it stands, and the block.
+
+        Its offset is ``at_least`` this one. ``limit`` is the offset at which the next segment begins, or the
+        log ends. A payload may hold bytes that look like blocks, for example a copy of a segment. So nothing
+        inside a block with a sound header is looked at, and the blocks that follow each other from a place on
+        must fit before what comes behind them. The search ends after a bounded number of steps.
+        """
+        header = self._header(place)
+        place += 1 if header is None else header.size
+        passed, false = place, 0
+        for found, block in self._alike(place, at_least):
+            if found < passed:
+                continue
+            if block.whole:
+                passed, end = self._chain(found, limit)
+                behind = next((other.base for _, other in self._alike(passed, at_least)), limit)
+                if end <= min(behind, limit):
+                    return found, block
+            false += 1
+            if false >= MOST_FALSE:
+                break
+        return None
+
+    def _header(self, place: int) -> Block | None:
+        return block_at(memoryview(os.pread(self.file, HEADER.size, place)), 0)
+
+    def _alike(self, place: int, at_least: int) -> Iterator[tuple[int, Block]]:
+        """Blocks from here on with a sound header and all of their bytes, wherever they stand."""
+        size = self.size
+        while place < size:
+            data = os.pread(self.file, CHUNK, place)
+            at = data.find(MAGIC)
+            while at >= 0:
+                header = self._header(place + at)
+                if header is not None and header.base >= at_least and place + at + header.size <= size:
+                    yield place + at, Block(memoryview(os.pread(self.file, header.size, place + at)), 0)
+                at = data.find(MAGIC, at + 1)
+            if len(data) < CHUNK:
+                return
+            place += CHUNK - len(MAGIC) + 1
+
+    def _chain(self, place: int, limit: int) -> tuple[int, int]:
+        """Where the blocks end that follow each other from here on, and the offset behind them."""
+        expected = -1
+        for found, block in self.blocks(place):
+            if expected >= 0 and (block.base != expected or expected >= limit):
+                break
+            place, expected = found + block.size, block.end
+        return place, expected
 
     def close(self) -> None:
         os.close(self.file)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dragoman.adapters.embedded.bounds import Bounds
+from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.groups import Place
 from dragoman.adapters.embedded.reader import MessageReader
 from dragoman.core.message import Message
@@ -30,14 +32,16 @@ class Plan:
 
 
 class Share:
-    def __init__(self, channel: str, place: Place, folder: Path, epoch: int, progress: Progress) -> None:
+    def __init__(
+        self, channel: str, place: Place, folder: Path, bounds: Bounds, epoch: int, progress: Progress
+    ) -> None:
         self.channel = channel
         self.place = place
         self.epoch = epoch
         self.progress = progress
         self.leave_by: float | None = None
-        self._flow = MessageReader(folder, channel, place[1])
-        self._single = MessageReader(folder, channel, place[1])
+        self._flow = MessageReader(folder, channel, place[1], bounds)
+        self._single = MessageReader(folder, channel, place[1], bounds)
 
     def plan(self, limit: int, start: int, end: int, now: float) -> Plan:
         progress = self.progress
@@ -62,11 +66,20 @@ class Share:
     def _fill(self, plan: Plan, limit: int, end: int) -> None:
         messages = plan.messages
         messages += self._again(plan.due.returned, end)
-        while len(messages) < limit and (found := self._flow.read(plan.after, end, limit - len(messages))):
+        while len(messages) < limit and (found := self._read(plan, end, limit - len(messages))):
             messages += [
                 self._counted(message) for message in found if not self.progress.skips(message.offset or 0)
             ]
             plan.after = _after(found, plan.after)
+
+    def _read(self, plan: Plan, end: int, limit: int) -> list[Message]:
+        """The flow from where the plan is. Damage is told when there is nothing else to deliver."""
+        try:
+            return self._flow.read(plan.after, end, limit)
+        except DamagedLog:
+            if not plan.messages:
+                raise
+            return []
 
     def undo(self, plan: Plan) -> None:
         """It was not delivered after all."""

@@ -1,0 +1,84 @@
+"""Errors of the disk, and of what is on it, as errors of Dragoman."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from dragoman.core.errors import BrokerError, BrokerUnavailable
+
+log = logging.getLogger("dragoman.embedded")
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+TOO_MANY = (errno.EMFILE, errno.ENFILE)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class DiskFull(BrokerUnavailable):
+    """There is no room. What publishes is refused, and what reads goes on."""
+
+
+class DamagedLog(BrokerError):
+    """Messages from ``first`` on and before ``until`` were accepted and cannot be read any more."""
+
+    def __init__(self, folder: Path, first: int, until: int) -> None:
+        super().__init__(
+            f"The messages {first} to {until - 1} are damaged in the log, or missing.",
+            code="broker.damaged",
+            next="Restore the file from a copy, or move the group past them: dragoman channel skip.",
+            folder=folder,
+            offset=first,
+            count=until - first,
+        )
+        self.first = first
+        self.until = until
+
+
+@lru_cache(maxsize=10_000)
+def log_damage(folder: Path, first: int, until: int) -> None:
+    """Write one line for each damaged range that this process meets."""
+    log.error(
+        "The messages %d to %d are damaged in the log, or missing. The files are left as they are.",
+        first,
+        until - 1,
+        extra={"folder": str(folder), "error_code": "broker.damaged"},
+    )
+
+
+def disk_error(error: OSError, path: Path) -> BrokerUnavailable:
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return DiskFull(
+            f"The log cannot be written: {reason}.",
+            next="Make room on the disk, or choose another folder.",
+            folder=path,
+        )
+    if error.errno in TOO_MANY:
+        advice = "Raise the limit of open files, see ulimit -n, or open fewer channels."
+    elif error.errno in _REFUSED:
+        advice = "Let this user read and write the folder, or choose another one."
+    else:
+        advice = "Check the disk and the system's log, then open the broker again."
+    return BrokerUnavailable(f"The log cannot be used: {reason}.", next=advice, folder=path)
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn each ``OSError`` into an error of Dragoman that names the path."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def sync_failed(folder: Path) -> BrokerUnavailable:
+    return BrokerUnavailable(
+        "The log could not be synced to the disk, so nothing more is written to it.",
+        code="broker.sync-failed",
+        next="Check the disk, then open the broker again: it verifies the log.",
+        folder=folder,
+    )
