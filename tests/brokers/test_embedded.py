@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from dragoman.adapters.embedded import EmbeddedBroker
 from dragoman.adapters.embedded.channels import delete_channel
 from dragoman.adapters.embedded.database import open_database
-from dragoman.core.broker import Subscription
+from dragoman.core.broker import Receiver, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import (
     BrokerError,
@@ -332,3 +333,25 @@ async def test_the_default_folder_is_hidden_in_the_working_directory(
     await broker.connect()
     await broker.close()
     assert (tmp_path / ".dragoman" / "broker.db").exists()
+
+
+@pytest.mark.parametrize("step", [-3600, 3600])
+async def test_a_step_of_the_clock_moves_no_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    real = time.time
+    async with Harness(f"embedded://{tmp_path}/data").rig() as rig:
+        broker, other = await rig.broker(), await rig.broker()
+        channel = await rig.channel(broker, partitions=4)
+        old = await rig.receiver(broker, channel)
+        assert not await old.receive(10, 0.0)
+        monkeypatch.setattr(time, "time", lambda: real() + step)
+        new = await rig.receiver(other, channel)
+        found: dict[Receiver, int] = {old: 0, new: 0}
+        async with asyncio.timeout(60):
+            while min(found.values()) < 20:
+                await broker.publish([Message(channel, b"x", partition=each) for each in range(4)])
+                for receiver in found:
+                    messages = await receiver.receive(10, 0.05)
+                    found[receiver] += len(messages)
+                    await receiver.acknowledge(messages)

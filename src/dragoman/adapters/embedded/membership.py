@@ -1,11 +1,16 @@
-"""One member of a group: alive as long as it renews its lease, and owner of its fair share of partitions."""
+"""One member of a group: alive as long as it renews its lease, and owner of its fair share of partitions.
+
+Leases are compared by the monotonic clock, which all processes of the machine share: a step of the wall
+clock moves no partition. After a reboot that clock starts again. Members from before it hold no lock any
+more, so they are dead whatever their lease says.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import sqlite3
-import time
+from time import monotonic
 from uuid import uuid4
 
 from dragoman.adapters.embedded import groups
@@ -39,7 +44,7 @@ class Membership:
         """Found the group if need be. Raises ``GroupTaken`` where we would be one too many."""
         self._forget_temporary(connection)
         check_durability(self._subscription, groups.found(connection, self.team, self._subscription.durable))
-        self._bury_the_dead(connection, time.time())
+        self._bury_the_dead(connection, monotonic())
         names = {id: files.name for id, files in self._files.items()}
         check_company(
             self._subscription,
@@ -51,7 +56,7 @@ class Membership:
 
     def _forget_temporary(self, connection: sqlite3.Connection) -> None:
         """Groups that are not durable, and whose last member died without a word."""
-        now = time.time()
+        now = monotonic()
         for team in groups.temporary(connection):
             members = groups.members(connection, team)
             if all(self._is_gone(each, now) for each in members):
@@ -64,7 +69,7 @@ class Membership:
         return member.expires < now or is_dead(self._options.root, member.id)
 
     def join(self, connection: sqlite3.Connection) -> None:
-        self._join(connection, time.time())
+        self._join(connection, monotonic())
         self.balance(connection)
 
     def _join(self, connection: sqlite3.Connection, now: float) -> None:
@@ -86,7 +91,7 @@ class Membership:
 
     def balance(self, connection: sqlite3.Connection) -> None:
         """Renew the lease, bury the dead, give up what is too much, claim what is free and ours to take."""
-        now = time.time()
+        now = monotonic()
         self._renew_at = now + self._options.lease / 3
         if not groups.renew(connection, self.id, now + self._options.lease):
             self._forget(list(self.shares))

@@ -66,7 +66,7 @@ class EmbeddedReceiver:
 
     async def _look_around(self) -> None:
         """Notice what other members and publishers did, at most every few milliseconds."""
-        now = time.time()
+        now = time.monotonic()
         if now < self._look_at:
             return
         self._look_at = now + LOOK_AROUND
