@@ -27,6 +27,7 @@ from dragoman.core.message import Message
         ("gateway serve --sep-port 0", "0 is not in the range"),
         ("channel bridge orders kafka://localhost:9092", "names no channel"),
         ("channel bridge orders orders", "into itself"),
+        ("registry list --registry embedded://data", "is not the URL of a registry"),
     ],
 )
 def test_a_mistake_is_told(

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.core.loading import scheme_of
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.loading import DATABASES, names, redacted, scheme_of
 from dragoman.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ def connect(url: str, *, username: str = "", password: str = "", token: str = ""
         from dragoman.registry.client import RegistryClient
 
         return RegistryClient(url, username=username, password=password, token=token, ca=ca)
+    if scheme != "memory" and scheme not in names(DATABASES):
+        raise ConfigurationError(
+            f"{redacted(url)!r} is not the URL of a registry.",
+            next=f"Use http://, https://, memory://, or a database: {', '.join(names(DATABASES))}.",
+        )
     from dragoman.registry.service import RegistryService
 
     return RegistryService.open("sqlite://:memory:" if scheme == "memory" else url)
