@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from dragoman.core.channel import Channel
 from dragoman.core.errors import Revoked, Unsupported
@@ -182,6 +182,15 @@ class Lag:
         return max(0, self.end - self.committed)
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedRange:
+    """Messages of a partition that were accepted and cannot be read: ``first`` and those before ``until``."""
+
+    partition: int
+    first: int
+    until: int
+
+
 class LogReader(Protocol):
     """The history of channels by offset, synchronous, for Spark workers and replays.
 
@@ -253,6 +262,17 @@ class Broker(Protocol):
 
     def log(self) -> LogReader:
         """Raises ``Unsupported`` without the capability ``replay``. Needs no ``connect``."""
+
+
+@runtime_checkable
+class SkipsDamage(Protocol):
+    """What a broker that keeps its messages in files of its own has beside the rest."""
+
+    async def damage(self, channel: str, group: str) -> Sequence[DamagedRange]:
+        """The damaged ranges that hold the group back. Raises ``ConfigurationError`` if it reads another."""
+
+    async def skip_damage(self, channel: str, group: str) -> Sequence[DamagedRange]:
+        """Move the group past these ranges; what it will not get."""
 
 
 class Transactional(Protocol):

@@ -113,6 +113,13 @@ class Appender:
         with self._locked(True):
             self._caught_up()
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Meanwhile nobody appends, and the bounds are in line with the log."""
+        with self._locked(True):
+            self._caught_up()
+            yield
+
     def sync(self) -> None:
         with self._mutex:
             if self._tail is not None and not self._broken:
@@ -318,7 +325,7 @@ class _Tail:
     def _walk(self, segment: SegmentFile, confirmed: int, *, index: bool) -> None:
         """Take in all sound blocks. What cannot be read, and begins before ``confirmed``, is kept."""
         while self._sound_blocks(segment, confirmed, index=index):
-            found = segment.next_sound(self.size, self.next)
+            found = segment.next_sound(self.size, self.next, _no_limit)
             if found is not None:
                 self._step_over(found[0], found[1].base)
             elif self.next >= confirmed:
@@ -333,7 +340,7 @@ class _Tail:
             if block.base < self.next:
                 break
             if not block.whole:
-                if block.base >= confirmed and segment.next_sound(place, block.base) is None:
+                if block.base >= confirmed and segment.next_sound(place, block.base, _no_limit) is None:
                     break
                 log_damage(self._folder, block.base, block.end)
             if block.base > self.next:
@@ -389,6 +396,11 @@ class _Tail:
     def close(self) -> None:
         os.close(self._log)
         os.close(self._index)
+
+
+def _no_limit() -> int:
+    """A process may have died before it could write down how far the log goes."""
+    return NO_LIMIT
 
 
 def sync_names(folder: Path) -> None:

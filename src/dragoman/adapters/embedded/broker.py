@@ -21,9 +21,11 @@ from dragoman.adapters.embedded.options import options_of
 from dragoman.adapters.embedded.publisher import append, append_now, batches
 from dragoman.adapters.embedded.receiver import EmbeddedReceiver
 from dragoman.adapters.embedded.reserve import Reserve
+from dragoman.adapters.embedded.skipping import damage_ahead, skip
 from dragoman.core.broker import (
     Acknowledgement,
     Capabilities,
+    DamagedRange,
     Lag,
     Ordering,
     Sharing,
@@ -32,7 +34,7 @@ from dragoman.core.broker import (
 )
 from dragoman.core.channel import Channel
 from dragoman.core.ending import end
-from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
 from dragoman.core.partitioning import start_at_offset
@@ -357,6 +359,38 @@ class EmbeddedBroker:
             start, end = bounds.get(partition, (0, 0))
             found.append(Lag(team, channel, partition, max(committed, start), end))
         return found
+
+    async def damage(self, channel: str, group: str) -> Sequence[DamagedRange]:
+        files, partitions = await self._partitions_of(channel, group)
+        progress = await self._database.write(
+            lambda connection: [groups.load(connection, group, (files.id, number)) for number in partitions]
+        )
+        return [
+            each
+            for number, one in zip(partitions, progress, strict=True)
+            for each in (await asyncio.to_thread(damage_ahead, files, number, one))[0]
+        ]
+
+    async def skip_damage(self, channel: str, group: str) -> Sequence[DamagedRange]:
+        files, partitions = await self._partitions_of(channel, group)
+        return await self._database.write(
+            lambda connection: [
+                each for number in partitions for each in skip(connection, files, group, number)
+            ]
+        )
+
+    async def _partitions_of(self, channel: str, group: str) -> tuple[ChannelFiles, list[int]]:
+        files = await self._files(channel)
+        rows = await self._database.read(
+            "SELECT partition FROM share WHERE team = ? AND channel = ? ORDER BY partition", (group, files.id)
+        )
+        if not rows:
+            raise ConfigurationError(
+                f"The group {group!r} does not read this channel.",
+                next=f"See which groups do: dragoman channel lag {channel}",
+                channel=channel,
+            )
+        return files, [number for (number,) in rows]
 
     def log(self) -> EmbeddedLogReader:
         return EmbeddedLogReader(self._options.root, self._options.fsync)

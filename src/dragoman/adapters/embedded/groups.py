@@ -144,6 +144,24 @@ def claim(
     return epoch, progress
 
 
+def move(
+    connection: sqlite3.Connection, team: str, place: Place, position: int, dropped: Sequence[int]
+) -> None:
+    """Set the group's position, and forget those of ``dropped`` that were set aside. The share is free."""
+    give_up(connection, team, place)
+    progress = load(connection, team, place)
+    for offset in dropped:
+        progress.aside.pop(offset, None)
+    save_asides(connection, team, place, progress, dropped)
+    tried = {offset: count for offset, count in progress.tried.items() if offset >= position}
+    connection.execute(
+        "UPDATE share SET epoch = epoch + 1, position = ?, cursor = ?, tried = ?"
+        " WHERE team = ? AND channel = ? AND partition = ?",
+        (position, position, _runs(tried), team, *place),
+    )
+    announce(connection, team)
+
+
 def give_up(connection: sqlite3.Connection, team: str, place: Place) -> None:
     progress = load(connection, team, place)
     returned = list(progress.returned)

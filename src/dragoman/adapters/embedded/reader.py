@@ -148,9 +148,11 @@ class PartitionReader:
         if found is not None and found[1].base > expected:
             self._place, self._expected = found[0], found[1].base
             return self._kept(expected, self._expected), True
-        limit = following[0] if following else self._end(end)
         if not (found is not None and found[1].base == expected) and self._place < segment.size:
-            sound = segment.next_sound(self._place, expected, limit)
+            limit = following[0] if following else None
+            sound = segment.next_sound(
+                self._place, expected, lambda: self._end(end) if limit is None else limit
+            )
             if sound is not None:
                 self._place, self._expected = sound[0], sound[1].base
                 return self._kept(expected, self._expected), True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dragoman.adapters.embedded.block import HEADER, MAGIC, Block, block_at
@@ -115,13 +115,13 @@ class SegmentFile:
                 return
             place += at
 
-    def next_sound(self, place: int, at_least: int, limit: int = NO_LIMIT) -> tuple[int, Block] | None:
+    def next_sound(self, place: int, at_least: int, limit: Callable[[], int]) -> tuple[int, Block] | None:
         """The first sound block behind the damage at this place, where it stands, and the block.
 
-        Its offset is ``at_least`` this one. ``limit`` is the offset at which the next segment begins, or the
-        log ends. A payload may hold bytes that look like blocks, for example a copy of a segment. So nothing
-        inside a block with a sound header is looked at, and the blocks that follow each other from a place on
-        must fit before what comes behind them. The search ends after a bounded number of steps.
+        Its offset is ``at_least`` this one. ``limit`` gives the offset at which the next segment begins, or
+        the log ends by now. A payload may hold bytes that look like blocks, for example a copy of a segment.
+        So nothing inside a block with a sound header is looked at, and the blocks that follow each other from
+        a place on must fit before what comes behind them. The search ends after a bounded number of steps.
         """
         header = self._header(place)
         place += 1 if header is None else header.size
@@ -130,9 +130,9 @@ class SegmentFile:
             if found < passed:
                 continue
             if block.whole:
-                passed, end = self._chain(found, limit)
-                behind = next((other.base for _, other in self._alike(passed, at_least)), limit)
-                if end <= min(behind, limit):
+                passed, end = self._chain(found)
+                behind = next((other.base for _, other in self._alike(passed, at_least)), end)
+                if end <= min(behind, limit()):
                     return found, block
             false += 1
             if false >= MOST_FALSE:
@@ -157,11 +157,11 @@ class SegmentFile:
                 return
             place += CHUNK - len(MAGIC) + 1
 
-    def _chain(self, place: int, limit: int) -> tuple[int, int]:
+    def _chain(self, place: int) -> tuple[int, int]:
         """Where the blocks end that follow each other from here on, and the offset behind them."""
         expected = -1
         for found, block in self.blocks(place):
-            if expected >= 0 and (block.base != expected or expected >= limit):
+            if expected >= 0 and block.base != expected:
                 break
             place, expected = found + block.size, block.end
         return place, expected

@@ -12,6 +12,9 @@ from dragoman.adapters.embedded.reader import MessageReader
 from dragoman.core.message import Message
 from dragoman.core.progress import Due, Progress
 
+TRY_AGAIN = 0.1
+"""Seconds until a damaged message that stands aside is read again: its file may have been restored."""
+
 
 @dataclass(slots=True, eq=False)
 class Plan:
@@ -57,15 +60,15 @@ class Share:
         before = progress.cursor
         plan = Plan(self, [], before, before, progress.take_due(now, limit), gone)
         try:
-            self._fill(plan, limit, end)
+            self._fill(plan, limit, end, now)
         except BaseException:
             self.undo(plan)
             raise
         return plan
 
-    def _fill(self, plan: Plan, limit: int, end: int) -> None:
+    def _fill(self, plan: Plan, limit: int, end: int, now: float) -> None:
         messages = plan.messages
-        messages += self._again(plan.due.returned, end)
+        messages += self._again(plan, end, now)
         while len(messages) < limit and (found := self._read(plan, end, limit - len(messages))):
             messages += [
                 self._counted(message) for message in found if not self.progress.skips(message.offset or 0)
@@ -89,14 +92,24 @@ class Share:
                 if offset in held:
                     progress.put_aside(offset, 0.0, held.pop(offset))
 
-    def _again(self, offsets: list[int], end: int) -> list[Message]:
+    def _again(self, plan: Plan, end: int, now: float) -> list[Message]:
+        """Those that were set aside and are due. Damaged ones stay aside, and do not hold back the others."""
         messages = []
-        for offset in offsets:
-            found = self._single.read(offset, min(end, offset + 1), 1)
+        damage: DamagedLog | None = None
+        for offset in list(plan.due.returned):
+            try:
+                found = self._single.read(offset, min(end, offset + 1), 1)
+            except DamagedLog as error:
+                damage = error
+                plan.due.returned.remove(offset)
+                self.progress.put_aside(offset, now + TRY_AGAIN, self.progress.returned.pop(offset))
+                continue
             if found and found[0].offset == offset:
                 messages.append(self._counted(found[0]))
             else:  # retention was faster
                 del self.progress.returned[offset]
+        if damage is not None and not messages:
+            raise damage
         return messages
 
     def _counted(self, message: Message) -> Message:

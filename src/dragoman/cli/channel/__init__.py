@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.cli.channel import altering, bridging, comparing, dead, messages
+from dragoman.cli.channel import altering, bridging, comparing, dead, messages, skipping
 from dragoman.cli.channel.options import BrokerUrl, Name, connected, pairs
 from dragoman.cli.output import Json, emit_json, emit_table, run, say
 from dragoman.core.channel import Channel
@@ -20,6 +20,7 @@ app.command()(messages.replay)
 app.command()(bridging.bridge)
 app.command()(altering.alter)
 app.command()(comparing.capabilities)
+app.command()(skipping.skip)
 
 
 @app.command("list")
