@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dragoman.adapters.embedded.block import SEAL, Draft
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import TOO_MANY, DiskFull, disk_error, log_damage, sync_failed
+from dragoman.adapters.embedded.errors import DiskFull, disk_error, log_damage, sync_failed
 from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.adapters.embedded.segment import (
     ENTRY,
@@ -131,9 +131,8 @@ class Appender:
     def _sync(self, tail: _Tail) -> None:
         try:
             tail.sync()
-        except OSError as error:
-            # Without a number for the folder's file nothing was tried, and the tail is still dirty.
-            if error.errno not in TOO_MANY:
+        except OSError:
+            if tail.doubtful:
                 self._broken = True
                 tail.distrust()
             raise
@@ -280,6 +279,8 @@ class _Tail:
         self.newest = NO_TIME
         self.dirty = dirty
         """Something of it may not be on the disk."""
+        self.doubtful = False
+        """A sync was tried and did not end well."""
         self._indexed = 0
         self._fsync = fsync
         self._named = False
@@ -379,13 +380,21 @@ class _Tail:
         self.newest = max(self.newest, newest)
 
     def sync(self) -> None:
-        """Bring it to the disk. It stays dirty if that fails."""
-        if self.dirty and self._fsync:
-            os.fsync(self._log)
+        """Bring it to the disk, with its name the first time. It stays dirty if that fails."""
+        if not self.dirty or not self._fsync:
+            return
+        with contextlib.ExitStack() as opened:
+            folder = None
             if not self._named:
-                sync_names(self._folder)
-                self._named = True
-            self.dirty = False
+                with contextlib.suppress(FileNotFoundError):  # the channel was deleted
+                    folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
+                    opened.callback(os.close, folder)
+            self.doubtful = True
+            os.fsync(self._log)
+            if folder is not None:
+                os.fsync(folder)
+            self.dirty = self.doubtful = False
+            self._named = True
 
     def distrust(self) -> None:
         """After a failed sync the system may hold pages that the disk does not have: read from the disk."""
@@ -405,9 +414,8 @@ def _no_limit() -> int:
 
 def sync_names(folder: Path) -> None:
     """Bring the names in a folder to the disk. A new file is safe once its name is."""
-    with contextlib.suppress(FileNotFoundError):  # the channel was deleted
-        names = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(names)
-        finally:
-            os.close(names)
+    names = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(names)
+    finally:
+        os.close(names)

@@ -14,7 +14,7 @@ from dragoman.core.errors import BrokerError, BrokerUnavailable
 log = logging.getLogger("dragoman.embedded")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-TOO_MANY = (errno.EMFILE, errno.ENFILE)
+_TOO_MANY = (errno.EMFILE, errno.ENFILE)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -57,7 +57,7 @@ def disk_error(error: OSError, path: Path) -> BrokerUnavailable:
             next="Make room on the disk, or choose another folder.",
             folder=path,
         )
-    if error.errno in TOO_MANY:
+    if error.errno in _TOO_MANY:
         advice = "Raise the limit of open files, see ulimit -n, or open fewer channels."
     elif error.errno in _REFUSED:
         advice = "Let this user read and write the folder, or choose another one."
