@@ -166,10 +166,10 @@ def test_random_damage_is_reported_and_nothing_else_is_lost(
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("which", [0, 1, -1])
+@pytest.mark.parametrize("which", [0, -1])
 def test_a_segment_cut_at_any_offset_is_reported(written: Path, tmp_path: Path, which: int) -> None:
     size = sorted((written / "0").glob("*.log"))[which].stat().st_size
-    for kept in range(0, size, 3):
+    for kept in range(0, size, 5):
         folder = tmp_path / f"cut-{kept}"
         shutil.copytree(written, folder)
         os.truncate(sorted((folder / "0").glob("*.log"))[which], kept)
@@ -225,6 +225,23 @@ def test_a_torn_write_of_a_copied_segment_is_cut_off(tmp_path: Path) -> None:
     log.appender.recover()
     assert path.read_bytes() == whole
     assert log.append(b"next") == 5
+    log.close()
+
+
+def test_a_write_whose_pages_were_lost_is_cut_off_only_if_nothing_sound_follows(tmp_path: Path) -> None:
+    """Nothing of it was confirmed: the process died before it could say so."""
+    log = Log(tmp_path, segment_bytes=1 << 20)
+    log.append(payload(0))
+    path = log_path(log.folder, 0)
+    whole = path.read_bytes()
+    lost = draft([Message("c", payload(1))], now=0).at(1)[:-3] + b"\0\0\0"
+    path.write_bytes(whole + lost)
+    log.appender.recover()
+    assert path.read_bytes() == whole
+    path.write_bytes(whole + lost + draft([Message("c", payload(2))], now=0).at(2))
+    log.appender.recover()
+    assert path.read_bytes().startswith(whole + lost)
+    assert log.read() == ({0: payload(0), 2: payload(2)}, [(1, 2)])
     log.close()
 
 
