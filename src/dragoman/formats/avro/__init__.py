@@ -14,6 +14,7 @@ from dragoman.formats.avro.compatibility import incompatibilities
 from dragoman.formats.avro.counterexample import counterexample
 from dragoman.formats.avro.description import describe_schema
 from dragoman.formats.avro.native import BUILT, IN_USE
+from dragoman.formats.avro.resolution import Resolution
 from dragoman.formats.avro.schema import AvroSchema, read
 from dragoman.formats.avro.text import text_of
 from dragoman.schema.building import class_of
@@ -53,6 +54,10 @@ class AvroFormat:
                 codec = _compiled(source, target, type, self.native)
                 source.codecs[target, cls, self.native] = codec
             return codec
+
+    def resolution(self, writer: ParsedSchema, reader: ParsedSchema) -> Resolution:
+        """How the writer's types lead to the reader's, as the codecs see it. Not part of the format port."""
+        return Resolution(_avro(writer).root, _avro(reader).root)
 
     def schema_of(self, cls: Any) -> str:
         described = type_of(cls)

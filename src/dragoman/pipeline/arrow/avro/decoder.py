@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyruhvro
 
 from dragoman.pipeline.arrow.arrays import fixed_width
+from dragoman.pipeline.arrow.avro.match import Match
 from dragoman.pipeline.arrow.avro.resolve import Compiler
 from dragoman.pipeline.arrow.avro.rows import RowReader
 from dragoman.pipeline.arrow.avro.tree import Record, Tree
@@ -47,8 +48,8 @@ _NOTHING = pa.scalar(b"", pa.binary())
 
 
 class AvroColumnDecoder:
-    def __init__(self, writer: Tree, target: Record, mapping: Mapping) -> None:
-        step = Compiler(writer, mapping).step(writer.root, target)
+    def __init__(self, writer: Tree, target: Record, match: Match, mapping: Mapping) -> None:
+        step = Compiler(writer, mapping).step(writer.root, target, match)
         self._wire = step.wire
         self._resolve = step.resolve
         self._schema = None if step.wire.schema is None else _frame_schema(step.wire.schema)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from dragoman.core.loading import FORMATS, load
 from dragoman.pipeline.arrow.avro.decoder import AvroColumnDecoder
 from dragoman.pipeline.arrow.avro.encoder import AvroColumnEncoder
+from dragoman.pipeline.arrow.avro.match import Alike, Match, Wrapped
 from dragoman.pipeline.arrow.avro.target import arrow_type, target_of, whole_target
-from dragoman.pipeline.arrow.avro.tree import Tree, parse, wrapped
+from dragoman.pipeline.arrow.avro.tree import WHOLE, Record, Tree, parse, wrapped
+from dragoman.pipeline.arrow.codec_rows import parsed
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.port import ColumnDecoder, ColumnEncoder, SchemaText
 
@@ -22,11 +25,19 @@ class AvroColumns:
     def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
         written = tree_of(writer)
         if reader is None:
-            return AvroColumnDecoder(wrapped(written), whole_target(written, mapping), mapping)
-        return AvroColumnDecoder(written, target_of(tree_of(reader), mapping), mapping)
+            target = whole_target(written, mapping)
+            return AvroColumnDecoder(wrapped(written), target, Alike(target), mapping)
+        target = target_of(tree_of(reader), mapping)
+        return AvroColumnDecoder(written, target, _match(writer, reader, target), mapping)
 
     def encoder(self, writer: SchemaText, schema_id: int, mapping: Mapping) -> ColumnEncoder:
         return AvroColumnEncoder(tree_of(writer), schema_id, mapping)
+
+
+def _match(writer: SchemaText, reader: SchemaText, target: Record) -> Match:
+    """The format's own answers, so that columns and codecs agree. Raises ``InvalidSchema``."""
+    found: Match = load(FORMATS, AvroColumns.schema_type)().resolution(parsed(writer), parsed(reader))
+    return Wrapped(target, found) if target.name == WHOLE else found
 
 
 @lru_cache(maxsize=1024)

@@ -80,19 +80,17 @@ def _time(writer: Primitive, reader: Primitive, type: Any, path: str) -> Resolve
     if logical == "date":
         return lambda array, faults: array.cast(pa.int32()).cast(type)
     family, _, unit = logical.rpartition("-")
-    written_unit = _unit_of(writer.logical, family) or unit
+    written_unit = _unit_of(writer.logical) or unit
     if family == "time":
         return _time_of_day(_PER_SECOND[written_unit], type, path)
     target = "nanos" if pa.types.is_int64(type) else "micros"
     return _timestamp(_PER_SECOND[written_unit], _PER_SECOND[target], type, path)
 
 
-def _unit_of(logical: str | None, family: str) -> str | None:
-    """The unit that the writer used, if it too means a time of this kind."""
-    if logical is None:
-        return None
-    written, _, unit = logical.rpartition("-")
-    return unit if written.removeprefix("local-") == family.removeprefix("local-") else None
+def _unit_of(logical: str | None) -> str | None:
+    """The unit that the writer used, if it too means a time, of whatever kind."""
+    unit = (logical or "").rpartition("-")[2]
+    return unit if unit in _PER_SECOND else None
 
 
 def _time_of_day(per_second: int, type: Any, path: str) -> Resolver:

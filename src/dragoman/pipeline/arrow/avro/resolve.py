@@ -22,6 +22,7 @@ from dragoman.pipeline.arrow.arrays import (
 from dragoman.pipeline.arrow.avro import leaves, rows, wire
 from dragoman.pipeline.arrow.avro.defaults import default_column
 from dragoman.pipeline.arrow.avro.leaves import Resolver
+from dragoman.pipeline.arrow.avro.match import Alike, Match
 from dragoman.pipeline.arrow.avro.opaque import opaque, opaque_default
 from dragoman.pipeline.arrow.avro.target import Opaque, arrow_type, standalone
 from dragoman.pipeline.arrow.avro.tree import (
@@ -66,29 +67,29 @@ class Compiler:
         self.writer = writer
         self.mapping = mapping
 
-    def step(self, node: Node, target: Any, path: str = "") -> Step:
+    def step(self, node: Node, target: Any, match: Match, path: str = "") -> Step:
         node = self.writer.follow(node)
         if isinstance(target, Opaque):
             return self._opaque(node, target, path)
         if isinstance(node, Union):
-            return self._from_union(node, target, path)
+            return self._from_union(node, target, match, path)
         if isinstance(target, Union):
-            return self._into_union(node, target, path)
-        step = self._same_kind(node, target, path)
+            return self._into_union(node, target, match, path)
+        step = self._same_kind(node, target, match, path)
         constraints = getattr(target, "constraints", ())
         if not constraints:
             return step
         check = Constrained(constraints, arrow_type(target, self.mapping), path)
         return Step(step.wire, _constrained(step.resolve, check))
 
-    def _same_kind(self, node: Node, target: Any, path: str) -> Step:
+    def _same_kind(self, node: Node, target: Any, match: Match, path: str) -> Step:
         match node, target:
             case Record(), Record() if _same_name(node, target):
-                return self._record(node, target, path)
+                return self._record(node, target, match, path)
             case Array(), Array():
-                return self._array(node, target, path)
+                return self._array(node, target, match, path)
             case Map(), Map():
-                return self._map(node, target, path)
+                return self._map(node, target, match, path)
             case Enum(), Enum() if _same_name(node, target):
                 return Step(wire.enum(node), _enum(node, target, path))
             case Fixed(), Fixed() if _same_name(node, target) and node.size == target.size:
@@ -109,8 +110,9 @@ class Compiler:
         schema = standalone(self.writer, node)
         return Step(Wire(pa.binary(), read), opaque(schema, target, path))
 
-    def _record(self, node: Record, target: Record, path: str) -> Step:
-        sources = _sources(node, target)
+    def _record(self, node: Record, target: Record, match: Match, path: str) -> Step:
+        places = {each.name: index for index, each in enumerate(node.fields)}
+        sources = {name: places[source] for name, source in match.fields().items()}
         wires: list[Wire] = [wire.skipped(self.writer, NULL)] * len(node.fields)
         columns: list[tuple[int | None, Resolver]] = []
         for each in target.fields:
@@ -119,7 +121,7 @@ class Compiler:
             if index is None:
                 columns.append((None, self._default(each, place)))
                 continue
-            step = self.step(node.fields[index].node, each.node, place)
+            step = self.step(node.fields[index].node, each.node, match.field(each.name), place)
             wires[index] = step.wire
             columns.append((index, step.resolve))
         for index, written in enumerate(node.fields):
@@ -135,8 +137,8 @@ class Compiler:
         column = default_of(field, self.mapping, path)
         return lambda array, faults: column(len(array))
 
-    def _array(self, node: Array, target: Array, path: str) -> Step:
-        items = self.step(node.items, target.items, path + "[]")
+    def _array(self, node: Array, target: Array, match: Match, path: str) -> Step:
+        items = self.step(node.items, target.items, match.items(), path + "[]")
         type = arrow_type(target, self.mapping)
 
         def resolve(array: Any, faults: list[Fault]) -> Any:
@@ -147,8 +149,8 @@ class Compiler:
 
         return Step(wire.array(items.wire, wire.is_empty(self.writer, node.items)), resolve)
 
-    def _map(self, node: Map, target: Map, path: str) -> Step:
-        values = self.step(node.values, target.values, path + "{}")
+    def _map(self, node: Map, target: Map, match: Match, path: str) -> Step:
+        values = self.step(node.values, target.values, match.items(), path + "{}")
         type = arrow_type(target, self.mapping)
         wrong_key = Rejection(Reason.TEXT, "The key is not valid UTF-8.", path + "{}")
 
@@ -186,22 +188,26 @@ class Compiler:
             return leaves.duration
         return leaves.binary
 
-    def _from_union(self, node: Union, target: Any, path: str) -> Step:
+    def _from_union(self, node: Union, target: Any, match: Match, path: str) -> Step:
         inner = optional(node)
         if inner is None:
-            return self._from_branches(node, target, path)
-        step = self.step(inner, _without_null(target), path)
+            return self._from_branches(node, target, match, path)
+        match = match.written(node.branches.index(inner))
+        if isinstance(target, Union) and optional(target) is not None:
+            step = self._into_optional(inner, target, match, path)
+        else:
+            step = self.step(inner, target, match, path)
         shape = wire.optional_of(step.wire, node.branches[0] == NULL)
         if _takes_null(target):
             return Step(shape, step.resolve)
         return Step(shape, _required(step.resolve, path))
 
-    def _from_branches(self, node: Union, target: Any, path: str) -> Step:
+    def _from_branches(self, node: Union, target: Any, match: Match, path: str) -> Step:
         steps: list[Step | None] = []
         shapes: list[Wire] = []
-        for branch in node.branches:
+        for index, branch in enumerate(node.branches):
             try:
-                step = self.step(branch, target, path)
+                step = self.step(branch, target, match.written(index), path)
             except IncompatibleSchema:
                 steps.append(None)
                 shapes.append(wire.Skipper(self.writer).wire(branch, frozenset()))
@@ -214,39 +220,21 @@ class Compiler:
         resolvers = [None if each is None else each.resolve for each in steps]
         return Step(wire.union(shapes), from_union(resolvers, type, path))
 
-    def _into_union(self, node: Node, target: Union, path: str) -> Step:
-        inner = optional(target)
-        if inner is not None:
-            if node == NULL:
-                type = arrow_type(target, self.mapping)
-                return Step(wire.skipped(self.writer, NULL), lambda array, faults: pa.nulls(len(array), type))
-            return self.step(node, inner, path)
-        index, step = self._best_branch(node, target, path)
+    def _into_union(self, node: Node, target: Union, match: Match, path: str) -> Step:
         type = arrow_type(target, self.mapping)
+        if optional(target) is not None:
+            if node == NULL:
+                return Step(wire.skipped(self.writer, NULL), lambda array, faults: pa.nulls(len(array), type))
+            return self._into_optional(node, target, match, path)
+        index = match.branch()
+        if index is None:
+            raise self._refusal(node, target, path)
+        step = self.step(node, target.branches[index], match.taken(index), path)
         return Step(step.wire, into_union(target, index, step.resolve, type))
 
-    def _best_branch(self, node: Node, target: Union, path: str) -> tuple[int, Step]:
-        """The branch of the same type, else the first that the value can be promoted to."""
-        alike = [i for i, each in enumerate(target.branches) if _alike(node, each)]
-        others = [i for i in range(len(target.branches)) if i not in alike]
-        for index in alike + others:
-            try:
-                return index, self.step(node, target.branches[index], path)
-            except IncompatibleSchema:
-                continue
-        raise self._refusal(node, target, path)
-
-
-def _sources(node: Record, target: Record) -> dict[str, int]:
-    """Which field of the writer each field of the reader comes from, by name, then by alias."""
-    written = {each.name: index for index, each in enumerate(node.fields)}
-    found: dict[str, int] = {}
-    for each in target.fields:
-        for name in (each.name, *each.aliases):
-            if name in written:
-                found[each.name] = written[name]
-                break
-    return found
+    def _into_optional(self, node: Node, target: Union, match: Match, path: str) -> Step:
+        index = 1 if target.branches[0] == NULL else 0
+        return self.step(node, target.branches[index], match.taken(index), path)
 
 
 def _record(columns: list[tuple[int | None, Resolver]], type: Any) -> Resolver:
@@ -307,22 +295,11 @@ def _takes_null(target: Any) -> bool:
     return target == NULL or (isinstance(target, Union) and NULL in target.branches)
 
 
-def _without_null(target: Any) -> Any:
-    inner = optional(target) if isinstance(target, Union) else None
-    return target if inner is None else inner
-
-
 def _same_name(node: Record | Enum | Fixed, target: Record | Enum | Fixed) -> bool:
     return short(node.name) == short(target.name) or node.name in target.aliases
 
 
-def _alike(node: Any, target: Any) -> bool:
-    if node.kind != target.kind:
-        return False
-    return not isinstance(node, Record | Enum | Fixed) or _same_name(node, target)
-
-
 def default_of(field: Field, mapping: Mapping, path: str) -> Callable[[int], Any]:
     """The default of a reader's field as a column of any length."""
-    own = Compiler(Tree(Record("default", ())), mapping).step(field.node, field.node, path)
+    own = Compiler(Tree(Record("default", ())), mapping).step(field.node, field.node, Alike(field.node), path)
     return default_column(field, own.wire.type, own.resolve, path)
