@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from io import BytesIO
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 
+from dragoman.core.errors import MessageError
 from dragoman.pipeline.arrow.avro.leaves import Resolver
 from dragoman.pipeline.arrow.avro.target import Opaque
+from dragoman.pipeline.arrow.codec_rows import codec_of
+from dragoman.pipeline.arrow.port import SchemaText
 from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
 from dragoman.pipeline.arrow.variant import VARIANT_TYPE, to_json, to_variant
 
@@ -20,8 +21,7 @@ _FORMS: dict[str, tuple[Any, Any]] = {"variant": (VARIANT_TYPE, to_variant), "js
 
 def opaque(writer: str, target: Opaque, path: str) -> Resolver:
     """From the bytes of each value; they were found to be well-formed before."""
-    written = fastavro.parse_schema(json.loads(writer))
-    read_as = fastavro.parse_schema(json.loads(target.schema))
+    decode = codec_of(SchemaText("AVRO", writer), SchemaText("AVRO", target.schema)).decode
     type, form = _FORMS[target.form]
 
     def resolve(array: Any, faults: list[Fault]) -> Any:
@@ -29,9 +29,9 @@ def opaque(writer: str, target: Opaque, path: str) -> Resolver:
         cells: list[Any] = []
         for row, raw in enumerate(array.to_pylist()):
             try:
-                value = None if raw is None else fastavro.schemaless_reader(BytesIO(raw), written, read_as)
-            except Exception as error:
-                wrong[row] = Rejection(Reason.INCOMPATIBLE, f"The value cannot be read: {error}", path)
+                value = None if raw is None else decode(raw)
+            except MessageError as error:
+                wrong[row] = Rejection(Reason.INCOMPATIBLE, f"The value cannot be read: {error.what}", path)
                 value = None
             cells.append(None if value is None else form(value))
         faults += [Fault(np.arange(len(cells)) == row, found) for row, found in wrong.items()]
@@ -45,7 +45,17 @@ def opaque_default(target: Opaque) -> Resolver:
     type, form = _FORMS[target.form]
 
     def resolve(array: Any, faults: list[Fault]) -> Any:
-        values = [None if raw is None else json.loads(raw) for raw in array.to_pylist()]
+        values = [None if raw is None else _default(target, json.loads(raw)) for raw in array.to_pylist()]
         return pa.array([None if value is None else form(value) for value in values], type)
 
     return resolve
+
+
+def _default(target: Opaque, default: Any) -> Any:
+    """The value that the codec gives a field which the writer does not have."""
+    field = {"name": "value", "type": json.loads(target.schema), "default": default}
+    with_default, without = (
+        SchemaText("AVRO", json.dumps({"type": "record", "name": "whole", "fields": fields}))
+        for fields in ([field], [])
+    )
+    return codec_of(without, with_default).decode(b"")["value"]
