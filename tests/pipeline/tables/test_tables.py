@@ -483,3 +483,17 @@ def test_a_parquet_batch_tried_again_leaves_the_same_files(tmp_path: Path) -> No
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="orc"):
         open_table("orc", str(tmp_path), "orders")
+
+
+@pytest.mark.parametrize("local_first", [True, False])
+def test_local_times_and_moments_have_columns_of_their_own(table: Table, local_first: bool) -> None:
+    local, moment = pa.timestamp("us"), pa.timestamp("us", "UTC")
+    first, second = (local, moment) if local_first else (moment, local)
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5)
+    values = {local: when, moment: when.replace(tzinfo=datetime.UTC)}
+    for number, type in enumerate((first, second)):
+        layout = table.prepare(pa.schema([("id", pa.int64()), ("at", type)]), ())
+        batch = pa.record_batch({"id": pa.array([number], pa.int64()), "at": pa.array([values[type]], type)})
+        table.append(written(table, layout, batch), "p", number)
+    found = sorted(table.read(["id", "at", "at_2"]).to_pylist(), key=lambda row: row["id"])
+    assert [(row["at"], row["at_2"]) for row in found] == [(values[first], None), (None, values[second])]

@@ -81,8 +81,13 @@ def _widens(old: Any, new: Any) -> bool:
 
 
 def _same_kind(old: Any, new: Any) -> bool:
-    """Types that differ only in how Arrow lays them out."""
-    tests = (_is_text, _is_binary, _is_list, pa.types.is_timestamp)
+    """Types that differ only in how Arrow lays them out.
+
+    A moment in time and a local time, which has no zone, are not of one kind.
+    """
+    if pa.types.is_timestamp(old) and pa.types.is_timestamp(new):
+        return (old.tz is None) == (new.tz is None)
+    tests = (_is_text, _is_binary, _is_list)
     return any(test(old) and test(new) for test in tests)
 
 
