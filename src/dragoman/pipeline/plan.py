@@ -28,12 +28,14 @@ RESERVED = frozenset({META, ERROR, FRAME})
 class ReadPlan:
     """``reader`` is ``None`` for raw frames, and for messages in their writers' own versions.
 
-    ``channels`` are those that were there; a pattern may find more while a stream runs.
+    ``channels`` are those that were there; a pattern may find more while a stream runs. ``versions`` are
+    those of the channels' contracts that have the reader's schema.
     """
 
     options: SourceOptions
     reader: ReaderVersion | None
     channels: tuple[str, ...]
+    versions: tuple[tuple[str, int], ...] = ()
 
     def contract_of(self, channel: str) -> str:
         """Whose versions a channel's messages were written as."""
@@ -62,7 +64,8 @@ def make_plan(options: SourceOptions, seconds: float) -> ReadPlan:
     if options.mode == "raw" or options.version == "writer":
         return plan
     contracts = sorted({plan.contract_of(channel) for channel in channels})
-    return replace(plan, reader=patiently(lambda: _reader(options, contracts), seconds))
+    found = patiently(lambda: _readers(options, contracts), seconds)
+    return replace(plan, reader=found[0], versions=tuple((each.contract, each.version) for each in found))
 
 
 def _existing(log: LogReader, given: str) -> list[str]:
@@ -85,7 +88,8 @@ def _refuse_others(options: SourceOptions, channels: list[str]) -> None:
             )
 
 
-def _reader(options: SourceOptions, contracts: list[str]) -> ReaderVersion:
+def _readers(options: SourceOptions, contracts: list[str]) -> list[ReaderVersion]:
+    """Of each contract the version to read as; all have one schema."""
     known = schemas(options.registry)
     found = [known.reader(name, options.version) for name in contracts]
     if len({each.schema for each in found}) > 1:
@@ -94,7 +98,7 @@ def _reader(options: SourceOptions, contracts: list[str]) -> ReaderVersion:
             code="configuration.contract",
             next="Set the option contract to the one that all of them are to be read as.",
         )
-    return found[0]
+    return found
 
 
 def channels_of(log: LogReader, given: str) -> list[str]:

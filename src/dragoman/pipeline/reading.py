@@ -17,6 +17,7 @@ from dragoman.pipeline.arrow import Decoded, Reason, Rejection
 from dragoman.pipeline.arrow.arrays import offsets_of
 from dragoman.pipeline.arrow.frames import headers_of
 from dragoman.pipeline.layout import META_TYPE
+from dragoman.pipeline.newer import refuse_newer
 from dragoman.pipeline.plan import ReadPlan, decoder_for, open_log
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.slices import Columns, columns_of, joined, unpacked_headers
@@ -38,8 +39,11 @@ class Range:
 
 
 class RangeReader:
-    def __init__(self, plan: ReadPlan, schema: Any, seconds: float) -> None:
+    """``following`` a channel, it refuses messages that a later version of the contract has to read."""
+
+    def __init__(self, plan: ReadPlan, schema: Any, seconds: float, *, following: bool = False) -> None:
         self._plan = plan
+        self._following = following
         self._schema = schema
         self._seconds = seconds
 
@@ -91,12 +95,18 @@ class RangeReader:
         if self._plan.options.mode == "raw":
             yield self._raw(range, columns, headers)
             return
+        if self._following:
+            patiently(lambda: self._refuse_newer(range, columns), self._seconds)
         decoded = patiently(lambda: decoder_for(self._plan).decode(columns.frames), self._seconds)
         if self._plan.options.expired == "quarantine":
             decoded = _without_expired(decoded, headers)
         if self._plan.options.mode == "fail" and decoded.rejections:
             raise self._failure(range, columns, decoded)
         yield self._typed(range, columns, headers, decoded)
+
+    def _refuse_newer(self, range: Range, columns: Columns) -> None:
+        found = headers_of(columns.frames)
+        refuse_newer(self._plan, range.channel, np.unique(found.ids[found.framed]).tolist())
 
     def _raw(self, range: Range, columns: Columns, headers: Any) -> Any:
         found = headers_of(columns.frames)

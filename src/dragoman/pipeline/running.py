@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError, Conflict, Unsupported
+from dragoman.pipeline.again import how_to_start
 from dragoman.pipeline.beginning import begun
 from dragoman.pipeline.deleted import KEY
 from dragoman.pipeline.events import Progress, Totals, progress_of
@@ -119,7 +120,7 @@ class Pipeline:
         A flow that fails ends all of them. What Spark threw comes out as an error of ours.
         """
         queries = [self.start(flow, once=once) for flow in self.flows]
-        with spark_faults():
+        with self._told_how_to_go_on(once), spark_faults():
             while active := [query for query in queries if query.isActive]:
                 for query in queries:
                     if query not in active:
@@ -129,6 +130,18 @@ class Pipeline:
             for query in queries:
                 query.awaitTermination()
         self._tell(queries, watch)
+
+    @contextmanager
+    def _told_how_to_go_on(self, once: bool) -> Iterator[None]:
+        """A stream that stops for a newer version does not know how the pipeline is started."""
+        try:
+            yield
+        except Conflict as error:
+            if error.code == "pipeline.newer-version":
+                error.next = (
+                    f"Nothing of this batch was stored. To go on from here, {how_to_start(self, once)}"
+                )
+            raise
 
     def _tell(self, queries: Sequence[Any], watch: Callable[[Progress], None] | None) -> None:
         if watch is not None:

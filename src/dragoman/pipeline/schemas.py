@@ -20,7 +20,7 @@ from dragoman.registry import connect
 
 T = TypeVar("T")
 FORGET_AFTER = 10.0
-"""So many seconds an id that the registry does not know is not asked for again."""
+"""So many seconds an id that the registry, or a contract, does not know is not asked for again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Schemas:
         self._texts: dict[int, SchemaText] = {}
         self._unknown: dict[int, float] = {}
         self._versions: dict[str, dict[int, int]] = {}
+        self._foreign: dict[tuple[str, int], float] = {}
         self._loop = asyncio.new_event_loop()
         self._registry: Registry | None = None
         threading.Thread(target=self._loop.run_forever, name="dragoman-registry", daemon=True).start()
@@ -68,12 +69,14 @@ class Schemas:
 
     def _ask(self, schema_id: int) -> SchemaText:
         try:
-            return self.call(self._fetch(schema_id))
+            found = self.call(self._fetch(schema_id))
         except NotFound:
             if len(self._unknown) > 10_000:
                 self._unknown.clear()
             self._unknown[schema_id] = time.monotonic() + FORGET_AFTER
             raise
+        self._unknown.pop(schema_id, None)
+        return found
 
     def forget_unknown(self) -> None:
         """Ask again for ids that the registry did not know: somebody waits for them."""
@@ -120,16 +123,22 @@ class Schemas:
     def writer_version(self, contract: str, schema_id: int) -> int | None:
         """The version of the contract that has this schema, ``None`` if it is another contract's."""
         known = self._versions.setdefault(contract, {})
-        if schema_id not in known and schema_id not in self._unknown:
-            known.update(self.call(self._version_ids(contract)))
-            known.setdefault(schema_id, 0)
-        return known.get(schema_id) or None
+        place = (contract, schema_id)
+        asked = schema_id in self._unknown or time.monotonic() < self._foreign.get(place, 0.0)
+        if schema_id not in known and not asked:
+            known.update(self.call(self._version_ids(contract, frozenset(known.values()))))
+            if schema_id not in known:
+                # The contract may get this schema later.
+                if len(self._foreign) > 10_000:
+                    self._foreign.clear()
+                self._foreign[place] = time.monotonic() + FORGET_AFTER
+        return known.get(schema_id)
 
-    async def _version_ids(self, contract: str) -> dict[int, int]:
-        """From schema id to version. Asked for again only when a new id is met."""
+    async def _version_ids(self, contract: str, known: frozenset[int]) -> dict[int, int]:
+        """From schema id to version, of the versions that are not known. Asked when a new id is met."""
         registry = await self._open()
         try:
-            numbers = await registry.versions(contract)
+            numbers = [each for each in await registry.versions(contract) if each not in known]
             found = [await registry.version(contract, number) for number in numbers]
         except NotFound:
             return {}

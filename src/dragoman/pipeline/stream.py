@@ -84,7 +84,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        return partition.read_by(RangeReader(self._plan, self._schema, self._seconds))
+        return partition.read_by(RangeReader(self._plan, self._schema, self._seconds, following=True))
 
     def _channels(self) -> list[str]:
         """A pattern finds channels that are made while the query runs."""
