@@ -17,6 +17,7 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
+from dragoman.pipeline.folders import local
 from dragoman.pipeline.running import Flow, Pipeline
 
 
@@ -31,6 +32,11 @@ class Settings:
     broker: str = ""
     registry: str = ""
     checkpoint: str = ""
+
+    def __post_init__(self) -> None:
+        """Before Spark is started, which takes a while."""
+        local(self.to, "to")
+        local(self.checkpoint, "checkpoint")
 
     def pipeline(self, spark: Any) -> Pipeline:
         return Pipeline(

@@ -29,6 +29,7 @@ from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.pipeline.arrow import Encoder, SchemaText
 from dragoman.pipeline.arrow.rejection import error_column
+from dragoman.pipeline.folders import local
 from dragoman.pipeline.options import REGISTRY, RegistryAccess, snake
 from dragoman.pipeline.outlet import AtLeastOnce, Attempt, Once, this_attempt
 from dragoman.pipeline.proposal import avro_schema_of
@@ -278,6 +279,7 @@ def parse_publish_options(given: Mapping[str, str], registry: RegistryAccess, br
             code="configuration.option",
             next="Set both option('onInvalid', 'quarantine') and option('quarantine', 'folder').",
         )
+    local(values.get("quarantine", ""), "quarantine")
     values["auto_register"] = values.get("auto_register") == "true"
     values.setdefault("contract", Naming.CHANNEL.for_value(values["channel"], ""))
     return PublishOptions(broker=broker, registry=registry, **values)

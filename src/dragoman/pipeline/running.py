@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
@@ -16,6 +15,7 @@ from dragoman.pipeline.beginning import begun
 from dragoman.pipeline.deleted import KEY
 from dragoman.pipeline.events import Progress, Totals, progress_of
 from dragoman.pipeline.faults import spark_faults
+from dragoman.pipeline.folders import local
 from dragoman.pipeline.installing import install
 from dragoman.pipeline.options import without_credentials
 from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
@@ -78,6 +78,10 @@ class Pipeline:
     _totals: dict[str, Totals] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        local(self.to, "to")
+        local(self.checkpoint, "checkpoint")
+        for flow in self.flows:
+            local(flow.table_name, "table")
         names = [name for flow in self.flows for name in (flow.table_name, flow.quarantine_name)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if not names or twice:
@@ -106,7 +110,7 @@ class Pipeline:
         None has credentials: those are not kept, and what an older file has of them is not used.
         """
         found: list[tuple[State, Flow, str]] = []
-        for settings in sorted(Path(to, STATE_FOLDER).absolute().glob(f"*/{SETTINGS}")):
+        for settings in sorted((local(to, "to") / STATE_FOLDER).glob(f"*/{SETTINGS}")):
             state, stored = State.remembered(settings.parent)
             table_format = stored.pop("format")
             lists = {name: tuple(stored[name]) for name in ("merge_by", "partition_by")}
@@ -181,10 +185,10 @@ class Pipeline:
         return f"{self.name}-{flow.table_name}"
 
     def state(self, flow: Flow) -> State:
-        home = Path(self.to, STATE_FOLDER).absolute() / self.application(flow)
+        home = local(self.to, "to") / STATE_FOLDER / self.application(flow)
         if not self.checkpoint:
             return State(home)
-        return State(Path(self.checkpoint).absolute() / self.application(flow), home)
+        return State(local(self.checkpoint, "checkpoint") / self.application(flow), home)
 
     def table(self, flow: Flow) -> Table:
         return open_table(self.table_format, self.to, flow.table_name)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dragoman.core.errors import ConfigurationError
+from dragoman.pipeline.folders import local
 from dragoman.pipeline.tables.table import Table
 
 TABLE_FORMATS = ("delta", "iceberg", "parquet")
@@ -12,7 +11,7 @@ TABLE_FORMATS = ("delta", "iceberg", "parquet")
 
 def open_table(table_format: str, root: str, name: str) -> Table:
     """The table ``name`` below the folder ``root``; it need not exist yet."""
-    folder = Path(root).absolute()
+    folder = local(root, "to")
     match table_format:
         case "delta":
             from dragoman.pipeline.tables.delta import DeltaTable
