@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -497,3 +498,35 @@ def test_local_times_and_moments_have_columns_of_their_own(table: Table, local_f
         table.append(written(table, layout, batch), "p", number)
     found = sorted(table.read(["id", "at", "at_2"]).to_pylist(), key=lambda row: row["id"])
     assert [(row["at"], row["at_2"]) for row in found] == [(values[first], None), (None, values[second])]
+
+
+SECOND_ROW = {
+    "storageType": "i",
+    "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg0rr91",
+    "sizeInBytes": 34,
+    "cardinality": 1,
+}
+"""A deletion vector with the second row of a file, as Spark writes it into the log."""
+
+
+def test_rows_that_another_writer_has_marked_as_deleted_are_gone(tmp_path: Path) -> None:
+    table = open_table("delta", str(tmp_path), "orders")
+    layout = table.prepare(pa.schema([*SCHEMA, ('a "b"', pa.timestamp("us", "UTC"))]), ())
+    table.append(written(table, layout, rows((1, "a"), (2, "b"), (3, None))), "app", 0)
+    log = Path(table.folder, "_delta_log")
+    actions = [json.loads(line) for file in log.glob("*.json") for line in file.read_text().splitlines()]
+    (added,) = [action["add"] for action in actions if "add" in action]
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    marked = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {"path": added["path"], "deletionTimestamp": 1, "dataChange": True}},
+        {"add": {**added, "deletionVector": SECOND_ROW}},
+    ]
+    Path(log, f"{len(list(log.glob('*.json'))):020}.json").write_text("\n".join(map(json.dumps, marked)))
+    assert table.count() == 2
+    assert names(table) == {1: "a", 3: None}
+    assert table.read().schema.equals(layout.schema)
+    assert table.read(["_meta"]).column_names == ["_meta"]
+    table.append(written(table, layout, rows((4, "d"), start=3)), "app", 1)
+    assert table.compact() == 2
+    assert names(table) == {1: "a", 3: None, 4: "d"}

@@ -107,10 +107,18 @@ class DeltaTable:
         merge.when_matched_delete().execute()
 
     def read(self, columns: Sequence[str] | None = None) -> Any:
-        return self._open().to_pyarrow_table(columns=None if columns is None else list(columns))
+        table = self._open()
+        if not _has_deletion_vectors(table):
+            return table.to_pyarrow_table(columns=None if columns is None else list(columns))
+        schema = _arrow(table)
+        wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        return _queried(table, ", ".join(_quoted(name) for name in wanted.names)).cast(wanted)
 
     def count(self) -> int:
-        return int(self._open().count())
+        table = self._open()
+        if not _has_deletion_vectors(table):
+            return int(table.count())
+        return int(_queried(table, "count(*) AS n")["n"][0].as_py())
 
     def files(self) -> Sequence[str]:
         prefix = f"{self.folder}/"
@@ -142,6 +150,21 @@ class DeltaTable:
 def _last_batch(table: Any, application: str) -> int:
     version = table.transaction_version(application)
     return -1 if version is None else int(version)
+
+
+def _has_deletion_vectors(table: Any) -> bool:
+    """Another writer, such as Spark, may mark rows as deleted in files that still have them."""
+    return "deletionVectors" in (table.protocol().reader_features or ())
+
+
+def _queried(table: Any, what: str) -> Any:
+    """By SQL, which knows deletion vectors. The reader for Arrow refuses them, the count ignores them."""
+    query = f"SELECT {what} FROM rows"  # noqa: S608 -- columns of the table, quoted
+    return pa.table(deltalake.QueryBuilder().register("rows", table).execute(query).read_all())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _numbered(application: str, batch: int) -> Any:
