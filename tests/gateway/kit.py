@@ -32,6 +32,7 @@ RULES = (
     Rule(resource="service.shares", entity="news", level="basic", collect=Collect.LEASE, lease=30.0),
     Rule(resource="service.shares", entity="account", level="original_token"),
     Rule(resource="service.shares", entity="chart", collect=Collect.KEEP),
+    Rule(resource="service.shares", entity="offer", collect=Collect.ONCE),
     Rule(resource="service.auth", entity="authentication", level="basic"),
 )
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.core.errors import InvalidEnvelope, NotNow, Refused
-from dragoman.gateway.envelope import Envelope, collection, datum, response, to_json
+from dragoman.gateway.envelope import Envelope, collection, datum, nested, response, to_json
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.policy import Policy, Rule
 from dragoman.gateway.security.keys import create_key
@@ -30,38 +30,126 @@ async def answered(gateway: Gateway, asked: Envelope) -> Envelope:
     return stamped
 
 
-async def test_a_response_is_collected_once() -> None:
+@pytest.mark.parametrize("entity", ["movement", "offer"])
+async def test_a_collector_gets_the_same_bytes_again_until_it_has_confirmed_them(entity: str) -> None:
     async with running() as gateway:
-        asked = ask()
+        asked = ask(entity)
         assert await collect(gateway, asked) is None
         await answered(gateway, asked)
         found = await collect(gateway, asked)
         assert found is not None
         assert found.text("change") == "1.5"
         assert found.originator.request_id == asked.originator.request_id
-        assert await collect(gateway, asked) is None
+        assert await collect(gateway, asked) == found
+        assert await collect(gateway, asked, collector="another") is None
+        await collect(gateway, asked, done=True, collector="another")
+        assert await collect(gateway, asked) == found
+        await collect(gateway, asked, done=True)
+        for collector in (None, "another", ""):
+            assert await collect(gateway, asked, collector=collector) is None
 
 
 async def test_of_many_who_collect_at_once_one_gets_it() -> None:
     async with running() as gateway:
         asked = ask()
         await answered(gateway, asked)
-        found = await asyncio.gather(*(collect(gateway, asked) for _ in range(20)))
+        found = await asyncio.gather(*(collect(gateway, asked, collector=str(n)) for n in range(20)))
         assert sum(each is not None for each in found) == 1
 
 
-async def test_a_leased_response_comes_again_until_it_is_reported() -> None:
+@pytest.mark.parametrize("id", [None, ""], ids=["with an id", "without an id"])
+@pytest.mark.parametrize("entity", ["movement", "news"])
+async def test_another_collector_gets_a_leased_response_once_the_lease_is_over(
+    entity: str, id: str | None
+) -> None:
     clock = Clock()
     async with running(clock) as gateway:
-        asked = ask("news")
+        asked = ask(entity)
         await answered(gateway, asked)
-        assert await collect(gateway, asked) is not None
-        assert await collect(gateway, asked) is None
+        assert await collect(gateway, asked, collector=id) is not None
+        assert await collect(gateway, asked, collector="another") is None
+        assert await collect(gateway, asked, collector="") is None
         clock.ahead = 31
-        assert await collect(gateway, asked) is not None
-        await collect(gateway, asked, done=True)
+        assert await collect(gateway, asked, collector="another") is not None
+        await collect(gateway, asked, done=True, collector="another")
         clock.ahead = 62
         assert await collect(gateway, asked) is None
+
+
+async def test_a_client_that_sends_no_id_confirms_as_it_always_did() -> None:
+    async with running() as gateway:
+        asked = ask("news")
+        await answered(gateway, asked)
+        await collect(gateway, asked, done=True, collector="")
+        assert await collect(gateway, asked, collector="") is not None, (
+            "it was not there when it was confirmed"
+        )
+        await collect(gateway, asked, done=True, collector="")
+        assert await collect(gateway, asked) is None
+
+
+async def test_once_is_for_one_collector_only_and_is_not_lost_if_that_sends_no_id() -> None:
+    clock = Clock()
+    async with running(clock) as gateway:
+        known, unknown = ask("offer"), ask("offer")
+        for each in (known, unknown):
+            await answered(gateway, each)
+        assert await collect(gateway, known) is not None
+        assert await collect(gateway, unknown, collector="") is not None
+        assert await collect(gateway, unknown, collector="") is None
+        clock.ahead = 290
+        assert await collect(gateway, known, collector="another") is None
+        assert await collect(gateway, known) is not None
+        assert await collect(gateway, unknown, collector="") is not None
+
+
+async def test_a_confirmation_does_not_end_a_response_that_is_kept() -> None:
+    async with running() as gateway:
+        asked = ask("chart")
+        await answered(gateway, asked)
+        assert await collect(gateway, asked) is not None
+        await collect(gateway, asked, done=True)
+        assert await collect(gateway, asked, collector="another") is not None
+        await collect(gateway, asked, done=True, collector="")
+        assert await collect(gateway, asked) is None
+
+
+@pytest.mark.parametrize("id", ["x" * 201, "a\nb"])
+async def test_a_collection_id_that_cannot_be_one_is_refused(id: str) -> None:
+    async with running() as gateway:
+        with pytest.raises(InvalidEnvelope) as caught:
+            await collect(gateway, ask(), collector=id)
+        assert caught.value.code == "gateway.envelope.name"
+
+
+async def test_the_answer_to_an_inner_request_is_never_held_for_the_client() -> None:
+    async with running() as gateway:
+        asked = ask()
+        await drop(gateway, asked)
+        [(stamped, _)] = await inside(gateway)
+        inner = nested(stamped, "service.prices", "select", "movement", source="service.shares")
+        with pytest.raises(Refused) as caught:
+            await answer(gateway, inner, [datum("price", "secret")])
+        assert caught.value.code == "gateway.poisoned"
+        assert await collect(gateway, asked) is None
+        await answer(gateway, stamped, [datum("change", "1.5")])
+        found = await collect(gateway, asked)
+        assert found is not None
+        assert found.text("change") == "1.5"
+
+
+async def test_who_waits_with_a_key_that_is_revoked_meanwhile_gets_nothing() -> None:
+    async with running() as gateway:
+        key = await create_key(gateway.store, "partner")
+        asked = ask(token=key)
+        await drop(gateway, asked)
+        waiting = asyncio.create_task(collect(gateway, asked, wait=30.0))
+        while not len(gateway.collection.waiting):
+            await asyncio.sleep(0.01)
+        await gateway.store.revoke_key(key.partition(".")[0])
+        [(stamped, _)] = await inside(gateway)
+        await answer(gateway, stamped, [])
+        assert await asyncio.wait_for(waiting, 60) is None
 
 
 async def test_a_kept_response_goes_when_its_time_is_over() -> None:
@@ -146,7 +234,8 @@ async def test_a_stranger_who_uses_my_ids_does_not_come_between_me_and_my_respon
         found = await collect(gateway, mine)
         assert found is not None
         assert found.text("change") == "1.5"
-        assert await collect(gateway, changed(mine, "originator", security="2")) is None
+        higher = changed(mine, "originator", security="2")
+        assert await collect(gateway, higher, collector="another") is None
 
 
 async def test_an_owner_may_set_a_level_of_their_own() -> None:
@@ -214,7 +303,10 @@ async def test_it_does_not_matter_which_gateway_a_client_meets(
         found = await collect(other, asked, wait=30.0)
         assert found is not None
         assert found.text("change") == "4"
-        assert await collect(one, asked) is None
+        assert await collect(one, asked, collector="another") is None
+        assert await collect(one, asked) == found
+        await collect(one, asked, done=True)
+        assert await collect(other, asked) is None
 
 
 async def test_waiting_ends_and_does_not_pile_up() -> None:

@@ -192,7 +192,7 @@ async def test_4_ids_with_dashes_do_not_collide() -> None:
         assert await collect(gateway, one) is not None
 
 
-async def test_5_a_response_is_gone_once_read_and_its_ttl_counts() -> None:
+async def test_5_a_response_is_gone_once_confirmed_and_its_ttl_counts() -> None:
     clock = Clock()
     async with running(clock) as gateway:
         first, second = ask(), ask(ttl=20)
@@ -201,6 +201,7 @@ async def test_5_a_response_is_gone_once_read_and_its_ttl_counts() -> None:
         for arrived in await inside(gateway):
             await answer(gateway, arrived.envelope, [])
         assert await collect(gateway, first) is not None
+        await collect(gateway, first, done=True)
         assert await collect(gateway, first) is None
         clock.ahead = 21
         assert await collect(gateway, second) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -89,13 +90,71 @@ async def test_a_ticket_is_remembered_for_as_long_as_a_repetition_is_valid(store
     assert not (await store.claim(replace(later, at=now + 109), stale=now + 79)).mine
 
 
-async def test_a_response_is_taken_once_by_one_of_many(store: Store, now: float) -> None:
-    held = a_response(now)
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("mode", [Collect.ONCE, Collect.LEASE])
+async def test_a_response_is_taken_by_one_of_many(
+    store: Store, now: float, mode: Collect, named: bool
+) -> None:
+    held = a_response(now, mode)
     assert await store.hold(held, now)
     assert await store.find(held.place, now) == [held]
-    taken = await asyncio.gather(*(store.take(held, now) for _ in range(20)))
+    taken = await asyncio.gather(*(store.take(held, now, str(n) if named else "") for n in range(20)))
     assert sum(taken) == 1
     assert await store.find(held.place, now) == []
+    assert await store.find(held.place, now, "another") == []
+
+
+@pytest.mark.parametrize("mode", [Collect.ONCE, Collect.LEASE])
+async def test_only_its_collector_gets_a_response_again_and_can_end_it(
+    store: Store, now: float, mode: Collect
+) -> None:
+    held = a_response(now, mode)
+    await store.hold(held, now)
+    assert not await store.done(held, "one"), "nobody has it yet"
+    assert not await store.done(held)
+    for _ in range(3):
+        assert await store.take(held, now, "one")
+        assert await store.find(held.place, now, "one") == [held]
+    for other in ("", "other"):
+        assert not await store.take(held, now, other)
+        assert not await store.done(held, other)
+    assert await store.find(held.place, now + 31, "other") == ([] if mode is Collect.ONCE else [held])
+    assert await store.take(held, now + 31, "other") == (mode is Collect.LEASE)
+    last = "one" if mode is Collect.ONCE else "other"
+    assert await store.done(held, last)
+    assert not await store.done(held, last)
+    for collector in ("", "one", "other"):
+        assert await store.find(held.place, now + 31, collector) == []
+    assert await store.hold(held, now)
+    assert await store.take(held, now, "third"), "who had the one before has no claim on this one"
+
+
+async def test_a_collector_confirms_also_after_its_lease(store: Store, now: float) -> None:
+    held = a_response(now, Collect.LEASE)
+    await store.hold(held, now)
+    await store.take(held, now - 40, "one")
+    assert await store.find(held.place, now) == [held]
+    assert await store.done(held, "one")
+    assert await store.find(held.place, now) == []
+
+
+async def test_a_table_of_an_older_gateway_is_used_on(tmp_path: Path, now: float) -> None:
+    old = sqlite3.connect(tmp_path / "gateway.db")
+    old.execute(
+        "CREATE TABLE gateway_responses (client TEXT NOT NULL, request TEXT NOT NULL, owner TEXT NOT NULL,"
+        " entity TEXT NOT NULL, level TEXT NOT NULL, token TEXT NOT NULL, collect TEXT NOT NULL,"
+        " lease REAL NOT NULL, expires REAL NOT NULL, body TEXT NOT NULL, leased_until REAL NOT NULL,"
+        " PRIMARY KEY (client, request, owner, entity))"
+    )
+    held = a_response(now)
+    values = (held.client, "1", "ann", "movement", "basic", "", "once", 30.0, held.expires, held.body, 0.0)
+    old.execute(f"INSERT INTO gateway_responses VALUES ({', '.join('?' * len(values))})", values)
+    old.commit()
+    old.close()
+    for _ in range(2):
+        async with opened(f"sqlite://{tmp_path}/gateway.db") as store:
+            assert await store.find(held.place, now, "one") == [held]
+            assert await store.take(held, now, "one")
 
 
 async def test_the_first_response_stays(store: Store, now: float) -> None:
@@ -117,7 +176,7 @@ async def test_a_leased_response_comes_back_unless_it_arrived(store: Store, now:
     assert await store.leased(held.place, now + 1) == [held]
     assert await store.find(held.place, now + 31) == [held]
     assert await store.take(held, now + 31)
-    await store.done(held)
+    assert await store.done(held)
     assert await store.find(held.place, now + 100) == []
     assert await store.leased(held.place, now + 32) == []
 
@@ -222,7 +281,7 @@ async def test_two_gateways_share_one_store(
             assert sum(claim.mine for claim in claims) == 30
             held = a_response(now)
             await one.hold(held, now)
-            assert sum(await asyncio.gather(one.take(held, now), other.take(held, now))) == 1
+            assert sum(await asyncio.gather(one.take(held, now, "1"), other.take(held, now, "2"))) == 1
 
 
 async def test_what_was_written_survives_the_process(tmp_path: Path, now: float) -> None:

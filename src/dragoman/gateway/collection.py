@@ -1,4 +1,8 @@
-"""The collection point: responses from inside are held until those who may have them come.
+"""The collection point: responses from inside are held until those who may have them confirm them.
+
+Collecting deletes nothing. A response is leased to the collector, which is known by its collection id. It gets
+the same bytes however often it asks. The method ``delete`` with the same id confirms the response. It is
+forgotten then, or when its time is over.
 
 HTTP and SEP both call ``Collection.collect``. Whether a response is refused or not there, the answer is the
 same: none.
@@ -14,6 +18,7 @@ import msgspec
 from dragoman.core.errors import GatewayError, InvalidEnvelope, Refused
 from dragoman.gateway.audit import Audit, Ids
 from dragoman.gateway.checking import check_names
+from dragoman.gateway.envelope.derivation import COLLECTOR
 from dragoman.gateway.envelope.method import Method
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import from_json, to_json
@@ -86,6 +91,8 @@ class Collection:
             response.destination.intent is not Method.RESPONSE
             or response.destination.resource != self._options.collection_point
             or named != (stamp.client, stamp.request, stamp.source)
+            # What an orchestrator asked of another one on the way has an id of its own.
+            or response.client.request_id != stamp.request
         ):
             self._audit.record("poisoned", ids=Ids(stamp.client, stamp.request))
             raise Refused("This is no response to the request of its originator.", code="gateway.poisoned")
@@ -94,7 +101,7 @@ class Collection:
     async def collect(self, text: bytes, *, wait: float = 0.0, peer: str = "") -> bytes | None:
         """The response as JSON, or nothing: not yet, not any more, or not for whoever asks.
 
-        The method ``select`` collects; ``delete`` reports that a leased response has arrived. ``wait`` is how
+        The method ``select`` collects; ``delete`` confirms that the response has arrived. ``wait`` is how
         many seconds it may take. Raises ``InvalidEnvelope`` and ``NotNow``.
         """
         try:
@@ -116,6 +123,13 @@ class Collection:
 
     def _check(self, envelope: Envelope) -> None:
         check_names(envelope, self._options.limits)
+        id = _collector(envelope)
+        if len(id) > self._options.limits.name or not id.isprintable():
+            raise InvalidEnvelope(
+                f"The collection id needs 1 to {self._options.limits.name} characters that can be printed.",
+                code="gateway.envelope.name",
+                field=COLLECTOR,
+            )
         if envelope.destination.intent not in (Method.SELECT, Method.DELETE):
             raise InvalidEnvelope(
                 "A response is collected with select; delete says that it has arrived.",
@@ -139,25 +153,29 @@ class Collection:
 
     async def _collect(self, envelope: Envelope, asking: Asking, wait: float) -> bytes | None:
         place = Place(envelope.client.client_id, envelope.client.request_id)
-        deadline = self._clock() + wait
+        collector, deadline = _collector(envelope), self._clock() + wait
         while True:
             now = self._clock()
-            for held in self._admitted(await self._store.find(place, now), envelope, asking):
-                if await self._store.take(held, now):
+            for held in self._admitted(await self._store.find(place, now, collector), envelope, asking):
+                if await self._store.take(held, now, collector):
                     self._audit.record("collected", "", asking.peer, _ids(held))
                     return held.body.encode()
             left = deadline - self._clock()
-            if left <= 0 or not await self.waiting.wait(place, left):
+            waited = left > 0 and await self.waiting.wait(place, left)
+            # Meanwhile the key may have been revoked, or the token may have ended.
+            renewed = await self._asking(envelope, asking.peer) if waited else None
+            if renewed is None:
                 self._audit.record("not collected", "", asking.peer, Ids(place.client, place.request))
                 return None
+            asking = renewed
 
     async def _arrived(self, envelope: Envelope, asking: Asking) -> None:
         place = Place(envelope.client.client_id, envelope.client.request_id)
         now = self._clock()
         known = (*await self._store.leased(place, now), *await self._store.find(place, now))
         for held in self._admitted(known, envelope, asking):
-            await self._store.done(held)
-            self._audit.record("arrived", "", asking.peer, _ids(held))
+            if await self._store.done(held, _collector(envelope)):
+                self._audit.record("arrived", "", asking.peer, _ids(held))
 
     def _admitted(self, found: Iterable[Held], envelope: Envelope, asking: Asking) -> list[Held]:
         """Those that may be had by who asks, at the level of the request or at the one they ask for now.
@@ -177,6 +195,11 @@ class Collection:
         kept, asked = levels.find(held.level), levels.find(envelope.originator.security)
         # An own level that this gateway does not know, or no level at all: forbidden.
         return kept is not None and asked is not None and levels.highest(kept, asked).admits(asking, held)
+
+
+def _collector(envelope: Envelope) -> str:
+    """The collection id; empty for clients that send none."""
+    return envelope.text(COLLECTOR) or ""
 
 
 def _ids(held: Held) -> Ids:

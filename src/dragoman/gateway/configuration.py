@@ -44,7 +44,7 @@ class PublicTable(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
     retain: float = 300.0
     expires: float = 300.0
     hops: int = 16
-    collect: Collect = Collect.ONCE
+    collect: Collect = Collect.LEASE
     lease: float = 30.0
 
     def rule(self) -> Rule:

@@ -41,7 +41,7 @@ class Rule:
     retain: float = 300.0
     expires: float = 300.0
     hops: int = 16
-    collect: Collect = Collect.ONCE
+    collect: Collect = Collect.LEASE
     lease: float = 30.0
 
     def __post_init__(self) -> None:

@@ -51,6 +51,7 @@ class Customers:
         problem = failed(answer)
         self._ledger.write(f"{number} {'quoted' if problem is None else problem.status}\n")
         self._ledger.flush()
+        await self._post("/collection", collection(asked, token=self._key, done=True), 204)
 
     async def _post(self, path: str, envelope: Envelope, wanted: int) -> bytes:
         """Until the gateway has what is wanted. Who is told to come again does so."""

@@ -21,6 +21,9 @@ Data = Sequence[Datum] | object
 STATUS = "status"
 MESSAGE = "message"
 OK = "OK"
+COLLECTOR = "collectionId"
+"""The datum with the collection id, in what is sent to the collection point."""
+_PROCESS = secrets.token_hex(16)
 FAILURE = "failure"
 """The check of a status that says there is no answer. A record with a field of that name has none."""
 
@@ -140,9 +143,19 @@ def parts(id: str) -> tuple[str, ...]:
 
 
 def collection(
-    of: Envelope, *, resource: str = "service.collection", token: str | None = None, done: bool = False
+    of: Envelope,
+    *,
+    resource: str = "service.collection",
+    token: str | None = None,
+    done: bool = False,
+    collector: str | None = None,
 ) -> Envelope:
-    """What is sent to the collection point for the response to a request; ``done`` says it has arrived."""
+    """What is sent to the collection point for the response to a request; ``done`` says it has arrived.
+
+    ``collector`` is the collection id: asked again with the same id, the collection point gives the same
+    response, until ``done`` was sent. If it is not given, it is an id that this process made for itself.
+    If it is empty, no id is sent.
+    """
     method = Method.DELETE if done else Method.SELECT
     authorization = of.client.authorization if token is None else token
     return Envelope(
@@ -154,7 +167,7 @@ def collection(
             authorization=authorization,
         ),
         originator=of.originator,
-        data=[],
+        data=[datum(COLLECTOR, found)] if (found := _PROCESS if collector is None else collector) else [],
     )
 
 

@@ -10,16 +10,14 @@ from typing import Self
 
 from dragoman.core.errors import NotNow
 from dragoman.core.message import Message, header
+from dragoman.gateway.collecting import ANY_SIZE
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import from_json, to_json
 from dragoman.gateway.headers import MESSAGE_ID
-from dragoman.gateway.limits import EnvelopeLimits
 from dragoman.gateway.store.opening import open_store
 from dragoman.gateway.store.port import Ticket
 
 log = logging.getLogger("dragoman.gateway")
-
-_ANY_SIZE = EnvelopeLimits(bytes=2**31, datums=2**31, depth=2**31)
 
 
 class Outcomes:
@@ -50,7 +48,7 @@ class Outcomes:
             return None
         now = time.time()
         claim = await self._store.claim(Ticket(key, "", now, now + self._seconds), stale=now + 1)
-        return from_json(claim.outcome, _ANY_SIZE) if claim.outcome else None
+        return from_json(claim.outcome, ANY_SIZE) if claim.outcome else None
 
     async def keep(self, resource: str, message: Message, response: Envelope) -> None:
         key = _key(resource, message)

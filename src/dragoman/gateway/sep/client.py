@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
+from dragoman.gateway.collecting import collected
+from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.sep.assembling import Assembly
 from dragoman.gateway.sep.datagram import (
     LAST_NUMBER,
@@ -59,6 +61,8 @@ _SILENT = 5
 """After so many tries in a row without a sign of life, a new session is opened."""
 _UNHEARD = 8
 """The same for a session that the server has not answered yet, whose request it may have nevertheless."""
+_CONFIRM = 5.0
+"""Seconds to tell the gateway that a response has come."""
 _MOST_RETRIES = 4
 """RETRYs that are obeyed in one session. A server needs one or two; more are somebody's copies."""
 _REASONS = {
@@ -163,6 +167,29 @@ class SepClient(asyncio.DatagramProtocol):
                 next="Ask again: the server may have taken the request.",
                 server=f"{self._place[0]}:{self._place[1]}",
             ) from None
+
+    async def collect(
+        self,
+        asked: Envelope,
+        *,
+        timeout: float = 30.0,
+        resource: str = "service.collection",
+        token: str | None = None,
+        collector: str | None = None,
+    ) -> Envelope | None:
+        """The response to a request, confirmed; ``None`` if there is none yet.
+
+        Repeat it if it fails: until the response is confirmed, the same collector gets it again. Raises as
+        ``request`` does, and ``ClientError`` if the gateway refuses the question.
+        """
+
+        async def fetch(body: bytes) -> Reply:
+            return await self.request(Operation.COLLECT, body, timeout)
+
+        async def confirm(body: bytes) -> Reply:
+            return await self.request(Operation.COLLECT, body, min(timeout, _CONFIRM))
+
+        return await collected(asked, fetch, confirm, resource=resource, token=token, collector=collector)
 
     async def _ask(self, message: bytes) -> Reply:
         request = _Request(self._next_stream)

@@ -10,19 +10,23 @@ from typing import Protocol
 
 
 class Collect(StrEnum):
-    """What becomes of a response that was collected."""
+    """What becomes of a response that was collected.
+
+    A collector is known by its collection id. Until it has confirmed a response, or the time of the
+    response is over, the response stays, and the same collector gets it again.
+    """
 
     ONCE = "once"
-    """It is gone."""
+    """No other collector gets it. A collector without an id cannot be recognised: then it is as ``LEASE``."""
     LEASE = "lease"
-    """Nobody gets it for a while; then it can be collected again, unless it was reported as arrived."""
+    """Other collectors get it when the lease is over and it was not confirmed."""
     KEEP = "keep"
-    """It stays until its time is over."""
+    """It stays until its time is over, for all collectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One request, known by a hash of owner, client, request and destination."""
+    """One request, known by a hash of what its response is found by: owner, client, request and entity."""
 
     key: str
     digest: str
@@ -83,6 +87,13 @@ class StoredKey:
     expires: float | None = None
 
 
+def leased_until(held: Held, now: float, collector: str) -> float:
+    """When others may take a response that this collector takes now."""
+    if held.collect is Collect.ONCE and collector:
+        return held.expires
+    return now + held.lease
+
+
 def in_parts(places: Collection[Place], size: int) -> Iterator[Sequence[Place]]:
     """Some at a time."""
     found = list(places)
@@ -116,14 +127,20 @@ class Store(Protocol):
     async def hold(self, held: Held, now: float) -> bool:
         """Keep a response; ``False`` if there is one already, which then stays."""
 
-    async def find(self, place: Place, now: float) -> Sequence[Held]:
-        """Responses at this place that are neither expired nor leased, the oldest first."""
+    async def find(self, place: Place, now: float, collector: str = "") -> Sequence[Held]:
+        """Responses at this place that are not expired, and are free or leased to this collector.
 
-    async def take(self, held: Held, now: float) -> bool:
-        """Collect it as its mode says. ``False`` if another was faster: exactly one succeeds."""
+        The oldest comes first. Nobody is recognised by an empty ``collector``."""
 
-    async def done(self, held: Held) -> None:
-        """It has arrived: forget it."""
+    async def take(self, held: Held, now: float, collector: str = "") -> bool:
+        """Lease it to this collector, as its mode says. ``False`` if another collector has it.
+
+        Of several that come at once, one succeeds. Nothing is deleted."""
+
+    async def done(self, held: Held, collector: str = "") -> bool:
+        """Forget it if this collector has taken it. Whether it was there.
+
+        Without a collector: if one without an id has taken it, or if it is of the mode ``KEEP``."""
 
     async def leased(self, place: Place, now: float) -> Sequence[Held]:
         """Responses at this place that are leased."""
@@ -132,7 +149,7 @@ class Store(Protocol):
         """At which of these places something can be collected."""
 
     async def waiting(self, owner: str, most: int, now: float) -> int:
-        """How many responses wait for an owner; the count may end at ``most``."""
+        """How many responses of an owner nobody has collected yet; the count may end at ``most``."""
 
     async def sweep(self, now: float) -> int:
         """Forget what has expired; how many responses that were."""

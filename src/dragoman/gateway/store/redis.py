@@ -18,7 +18,16 @@ from dragoman.core.errors import ConfigurationError, Conflict, ExtraMissing
 from dragoman.core.loading import redacted
 from dragoman.gateway.envelope.derivation import combined
 from dragoman.gateway.store.lane import away
-from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket, in_parts
+from dragoman.gateway.store.port import (
+    Claim,
+    Collect,
+    Held,
+    Place,
+    StoredKey,
+    Ticket,
+    in_parts,
+    leased_until,
+)
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -45,7 +54,7 @@ _HOLD = """
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 if old and cjson.decode(old).expires > tonumber(ARGV[5]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-redis.call('HDEL', KEYS[3], ARGV[1])
+redis.call('HDEL', KEYS[3], ARGV[1], '~c' .. ARGV[1])
 redis.call('ZADD', KEYS[2], ARGV[3], ARGV[4])
 for _, key in ipairs(KEYS) do
   local ends = redis.call('EXPIRETIME', key)
@@ -56,27 +65,35 @@ return 1
 _TAKE = """
 local text, now = redis.call('HGET', KEYS[1], ARGV[1]), tonumber(ARGV[2])
 if not text or cjson.decode(text).expires <= now then return 0 end
-if tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or '0') > now then return 0 end
-if ARGV[3] == 'once' then
-  redis.call('HDEL', KEYS[1], ARGV[1])
-  redis.call('ZREM', KEYS[2], ARGV[5])
-else
-  redis.call('HSET', KEYS[3], ARGV[1], ARGV[4])
-  if redis.call('EXPIRETIME', KEYS[3]) < tonumber(ARGV[4]) then
-    redis.call('EXPIREAT', KEYS[3], math.ceil(tonumber(ARGV[4])))
-  end
+local by = redis.call('HGET', KEYS[3], '~c' .. ARGV[1]) or ''
+local leased = tonumber(redis.call('HGET', KEYS[3], ARGV[1]) or '0') > now
+if leased and (ARGV[4] == '' or by ~= ARGV[4]) then return 0 end
+redis.call('HSET', KEYS[3], ARGV[1], ARGV[3], '~c' .. ARGV[1], ARGV[4])
+redis.call('ZREM', KEYS[2], ARGV[5])
+if redis.call('EXPIRETIME', KEYS[3]) < tonumber(ARGV[6]) then
+  redis.call('EXPIREAT', KEYS[3], math.ceil(tonumber(ARGV[6])))
 end
 return 1
 """
+_DONE = """
+local by = redis.call('HGET', KEYS[3], '~c' .. ARGV[1]) or ''
+local taken = redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1
+if by ~= ARGV[2] or not (taken or ARGV[3] == 'keep') then return 0 end
+redis.call('HDEL', KEYS[3], ARGV[1], '~c' .. ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[4])
+return redis.call('HDEL', KEYS[1], ARGV[1])
+"""
 
 _AT_ONCE = 100
+_COLLECTOR = "~c"
+"""Before a response's field: where its collector is noted. No field begins like this (see ``combined``)."""
 
 _read_held = msgspec.json.Decoder(Held).decode
 _read_key = msgspec.json.Decoder(StoredKey).decode
 
 
 class RedisStore:
-    """Responses are fields of a hash per place; when leases end is in a hash beside it."""
+    """Responses are fields of a hash per place. Another hash has when their leases end, and who has them."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -98,8 +115,8 @@ class RedisStore:
         self._redis: Any = Redis(connection_pool=pool)
         self._errors: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
         self._refusal: type[Exception] = ResponseError
-        scripts = (_CLAIM, _SETTLE, _RELEASE, _HOLD, _TAKE)
-        self._claim, self._settle, self._release, self._hold, self._take = (
+        scripts = (_CLAIM, _SETTLE, _RELEASE, _HOLD, _TAKE, _DONE)
+        self._claim, self._settle, self._release, self._hold, self._take, self._done = (
             self._redis.register_script(each) for each in scripts
         )
 
@@ -142,45 +159,43 @@ class RedisStore:
         ]
         return bool(await self._ask(self._hold(keys=self._names(held), args=values)))
 
-    async def find(self, place: Place, now: float) -> Sequence[Held]:
-        return [each for each, until in await self._at([place], now) if until <= now]
+    async def find(self, place: Place, now: float, collector: str = "") -> Sequence[Held]:
+        found = await self._at([place], now)
+        return [each for each, until, by in found if until <= now or (by and by == collector)]
 
     async def leased(self, place: Place, now: float) -> Sequence[Held]:
-        return [each for each, until in await self._at([place], now) if until > now]
+        return [each for each, until, _ in await self._at([place], now) if until > now]
 
-    async def _at(self, places: Sequence[Place], now: float) -> list[tuple[Held, float]]:
-        """What is held there, and until when it is leased; the oldest first."""
+    async def _at(self, places: Sequence[Place], now: float) -> list[tuple[Held, float, str]]:
+        """What is held there, until when it is leased, and to which collector; the oldest first."""
         async with self._redis.pipeline(transaction=False) as pipe:
             for place in places:
                 pipe.hgetall(self._name("place", *_ids(place)))
                 pipe.hgetall(self._name("lease", *_ids(place)))
             answers = await self._ask(pipe.execute())
         found = [
-            (_read_held(text), float(leases.get(name, 0)))
+            (_read_held(text), float(leases.get(name, 0)), leases.get(_COLLECTOR + name, ""))
             for responses, leases in zip(answers[::2], answers[1::2], strict=True)
             for name, text in responses.items()
         ]
         return sorted((each for each in found if each[0].expires > now), key=lambda each: each[0].expires)
 
-    async def take(self, held: Held, now: float) -> bool:
+    async def take(self, held: Held, now: float, collector: str = "") -> bool:
         if held.collect is Collect.KEEP:
             return True
-        values: list[Any] = [_field(held), now, held.collect.value, now + held.lease, _member(held)]
+        until = leased_until(held, now, collector)
+        values: list[Any] = [_field(held), now, until, collector, _member(held), held.expires]
         return bool(await self._ask(self._take(keys=self._names(held), args=values)))
 
-    async def done(self, held: Held) -> None:
-        place, waiting, leases = self._names(held)
-        async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.hdel(place, _field(held))
-            pipe.hdel(leases, _field(held))
-            pipe.zrem(waiting, _member(held))
-            await self._ask(pipe.execute())
+    async def done(self, held: Held, collector: str = "") -> bool:
+        values: list[Any] = [_field(held), collector, held.collect.value, _member(held)]
+        return bool(await self._ask(self._done(keys=self._names(held), args=values)))
 
     async def present(self, places: Collection[Place], now: float) -> set[Place]:
         found: set[Place] = set()
         for some in in_parts(places, _AT_ONCE):
             held = await self._at(some, now)
-            found |= {each.place for each, until in held if until <= now}
+            found |= {each.place for each, until, _ in held if until <= now}
         return found
 
     async def waiting(self, owner: str, most: int, now: float) -> int:

@@ -11,7 +11,16 @@ from typing import Any
 from dragoman.core.database import Database, Row, Transaction
 from dragoman.core.errors import Conflict, RegistryUnavailable
 from dragoman.gateway.store.lane import Lane, away
-from dragoman.gateway.store.port import Claim, Collect, Held, Place, StoredKey, Ticket, in_parts
+from dragoman.gateway.store.port import (
+    Claim,
+    Collect,
+    Held,
+    Place,
+    StoredKey,
+    Ticket,
+    in_parts,
+    leased_until,
+)
 from dragoman.gateway.store.tables import make_tables
 
 _TICKET = (
@@ -27,19 +36,22 @@ _SELECT = (
     "SELECT owner, client, request, entity, level, token, collect, lease, expires, body"
     " FROM gateway_responses WHERE client = ? AND request = ? AND expires > ?"
 )
-_DELETE = "DELETE FROM gateway_responses WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
-_LEASE = (
-    "UPDATE gateway_responses SET leased_until = ?"
-    " WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
+_TAKE = (
+    "UPDATE gateway_responses SET leased_until = ?, collector = ?"
+    " WHERE client = ? AND request = ? AND owner = ? AND entity = ? AND expires > ?"
+    " AND (leased_until <= ? OR (collector = ? AND collector <> ''))"
 )
-_IF_FREE = " AND expires > ? AND leased_until <= ?"
+_DONE = (
+    "DELETE FROM gateway_responses WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
+    " AND collector = ? AND (leased_until > 0 OR collect = 'keep')"
+)
 _HOLD = (
     "INSERT INTO gateway_responses"
-    " (owner, client, request, entity, level, token, collect, lease, expires, body, leased_until)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)"
+    " (owner, client, request, entity, level, token, collect, lease, expires, body, leased_until, collector)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, '')"
     " ON CONFLICT (client, request, owner, entity) DO UPDATE SET level = excluded.level,"
     " token = excluded.token, collect = excluded.collect, lease = excluded.lease,"
-    " expires = excluded.expires, body = excluded.body, leased_until = 0"
+    " expires = excluded.expires, body = excluded.body, leased_until = 0, collector = ''"
     " WHERE gateway_responses.expires <= ?"
 )
 _PRESENT = "SELECT client, request FROM gateway_responses WHERE expires > ? AND leased_until <= ? AND "
@@ -79,24 +91,27 @@ class SqlStore:
     async def hold(self, held: Held, now: float) -> bool:
         return await self._writes.run(lambda tx: _hold(tx, held, now))
 
-    async def find(self, place: Place, now: float) -> Sequence[Held]:
-        return await self._select(_SELECT + " AND leased_until <= ? ORDER BY expires", place, now)
+    async def find(self, place: Place, now: float, collector: str = "") -> Sequence[Held]:
+        free = " AND (leased_until <= ? OR (collector = ? AND collector <> ''))"
+        return await self._select(free, place, now, now, collector)
 
     async def leased(self, place: Place, now: float) -> Sequence[Held]:
-        return await self._select(_SELECT + " AND leased_until > ? ORDER BY expires", place, now)
+        return await self._select(" AND leased_until > ?", place, now, now)
 
-    async def _select(self, sql: str, place: Place, now: float) -> Sequence[Held]:
-        values = (place.client, place.request, now, now)
+    async def _select(self, which: str, place: Place, now: float, *more: Any) -> Sequence[Held]:
+        sql, values = f"{_SELECT}{which} ORDER BY expires", (place.client, place.request, now, *more)
         rows = await self._reads.run(lambda tx: tx.execute(sql, values))
         return [_held(row) for row in rows]
 
-    async def take(self, held: Held, now: float) -> bool:
+    async def take(self, held: Held, now: float, collector: str = "") -> bool:
         if held.collect is Collect.KEEP:
             return True
-        return await self._writes.run(lambda tx: _take(tx, held, now))
+        until = leased_until(held, now, collector)
+        values = (until, collector, *_at(held), now, now, collector)
+        return await self._writes.run(lambda tx: _changes(tx, _TAKE, values))
 
-    async def done(self, held: Held) -> None:
-        await self._writes.run(lambda tx: tx.execute(_DELETE, _at(held)))
+    async def done(self, held: Held, collector: str = "") -> bool:
+        return await self._writes.run(lambda tx: _changes(tx, _DONE, (*_at(held), collector)))
 
     async def present(self, places: Collection[Place], now: float) -> set[Place]:
         found: set[Place] = set()
@@ -108,7 +123,8 @@ class SqlStore:
     async def waiting(self, owner: str, most: int, now: float) -> int:
         sql = (
             "SELECT count(*) FROM"
-            " (SELECT 1 FROM gateway_responses WHERE owner = ? AND expires > ? LIMIT ?) AS counted"
+            " (SELECT 1 FROM gateway_responses WHERE owner = ? AND expires > ? AND leased_until = 0 LIMIT ?)"
+            " AS counted"
         )
         rows = await self._reads.run(lambda tx: tx.execute(sql, (owner, now, most)))
         return int(rows[0][0])
@@ -175,12 +191,6 @@ def _hold(tx: Transaction, held: Held, now: float) -> bool:
         now,
     )
     return _changes(tx, _HOLD, values)
-
-
-def _take(tx: Transaction, held: Held, now: float) -> bool:
-    if held.collect is Collect.ONCE:
-        return _changes(tx, _DELETE + _IF_FREE, (*_at(held), now, now))
-    return _changes(tx, _LEASE + _IF_FREE, (now + held.lease, *_at(held), now, now))
 
 
 def _present(tx: Transaction, places: Sequence[Place], now: float) -> set[Place]:

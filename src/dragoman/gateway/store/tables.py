@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dragoman.core.database import Database
+from dragoman.core.database import Database, Transaction
 from dragoman.core.errors import ConfigurationError
 
 _TYPES: Mapping[str, Mapping[str, str]] = {
@@ -21,6 +21,7 @@ _TABLES = (
         client {key} NOT NULL, request {key} NOT NULL, owner {key} NOT NULL, entity {key} NOT NULL,
         level {key} NOT NULL, token {key} NOT NULL, collect {key} NOT NULL, lease {real} NOT NULL,
         expires {real} NOT NULL, body TEXT NOT NULL, leased_until {real} NOT NULL,
+        collector {key} NOT NULL DEFAULT '',
         PRIMARY KEY (client, request, owner, entity))""",
     "CREATE INDEX IF NOT EXISTS gateway_responses_owner ON gateway_responses (owner, expires)",
     "CREATE INDEX IF NOT EXISTS gateway_responses_expires ON gateway_responses (expires)",
@@ -43,3 +44,13 @@ def make_tables(database: Database) -> None:
             tx.execute("SELECT pg_advisory_xact_lock(7264001)")
         for statement in _TABLES:
             tx.execute(statement.format_map(types))
+        _add_collector(tx, database.dialect, types)
+
+
+def _add_collector(tx: Transaction, dialect: str, types: Mapping[str, str]) -> None:
+    """Stores made by older gateways do not have this column. Those gateways go on working with it."""
+    column = "collector {key} NOT NULL DEFAULT ''".format_map(types)
+    if dialect == "postgres":
+        tx.execute(f"ALTER TABLE gateway_responses ADD COLUMN IF NOT EXISTS {column}")
+    elif not tx.execute("SELECT 1 FROM pragma_table_info('gateway_responses') WHERE name = 'collector'"):
+        tx.execute(f"ALTER TABLE gateway_responses ADD COLUMN {column}")
