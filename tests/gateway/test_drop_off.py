@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -67,11 +68,29 @@ async def test_many_copies_at_once_are_forwarded_once() -> None:
         assert len(await inside(gateway)) == 1
 
 
-async def test_the_same_id_for_something_else_is_a_contradiction() -> None:
-    async with running() as gateway:
-        await drop(gateway, ask(request_id="1", data=[datum("share", "ACME")]))
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"resource": "service.other"},
+        {"method": "insert"},
+        {"version": "v2"},
+        {"data": [datum("share", "OTHER")]},
+        {"ttl": 7},
+        {"security": "3"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+async def test_the_same_id_for_something_else_is_a_contradiction(other: dict[str, Any]) -> None:
+    """Its response would wait at the same place."""
+    rules = (*RULES, Rule(resource="service.other", entity="movement"))
+    async with running(policy=Policy(rules)) as gateway:
+        first = {"request_id": "1", "data": [datum("share", "ACME")]}
+        await drop(gateway, ask(**first))
+        await gateway.drop_off.close()
+        asked = ask(**{**first, **{k: v for k, v in other.items() if k not in ("resource", "method")}})
+        named = {k: v for k, v in other.items() if k in ("resource", "method")}
         with pytest.raises(InvalidEnvelope) as caught:
-            await drop(gateway, ask(request_id="1", data=[datum("share", "OTHER")]))
+            await drop(gateway, changed(asked, "destination", **named))
         assert caught.value.code == "gateway.envelope.conflict"
         await drop(gateway, ask("chart", request_id="1"))
         await drop(gateway, ask(request_id="1", who="bob"))
@@ -135,6 +154,46 @@ async def test_what_is_wrong_with_an_envelope_is_told(code: str, envelope) -> No
             await drop(gateway, envelope())
         assert caught.value.code == f"gateway.envelope.{code}"
         assert await inside(gateway) == []
+
+
+async def test_an_id_is_taken_for_as_long_as_its_response_may_wait() -> None:
+    clock = Clock()
+    rule = Rule(resource="service.shares", expires=10.0, retain=1000.0)
+    async with running(clock, policy=Policy((rule,))) as gateway:
+        await drop(gateway, ask(request_id="1", token=token(exp=clock() + 9999)))
+        clock.ahead = 900
+        await gateway.store.sweep(clock())
+        later = ask(request_id="1", data=[datum("share", "X")], token=token(exp=clock() + 9999))
+        with pytest.raises(InvalidEnvelope) as caught:
+            await drop(gateway, changed(later, "destination", timestamp=clock.timestamp))
+        assert caught.value.code == "gateway.envelope.conflict"
+
+
+@pytest.mark.parametrize("outcome", ["noted", "failed", "cancelled"])
+async def test_only_an_outcome_that_could_not_be_noted_is_told_in_the_log(
+    outcome: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors = list[dict[str, Any]]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    async with running() as gateway:
+        noting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gateway.store.settle = lambda key, outcome: noting
+        asked = ask()
+        receipt = await drop(gateway, asked)
+        assert await drop(gateway, asked) == receipt
+        if outcome == "noted":
+            noting.set_result(None)
+        elif outcome == "failed":
+            noting.set_exception(NotNow("away"))
+        else:
+            noting.cancel()
+        await gateway.drop_off.close()
+        await asyncio.sleep(0)
+        with pytest.raises(NotNow) as caught:
+            await drop(gateway, asked)
+        assert caught.value.code == "gateway.in-progress"
+    assert ("could not be noted" in caplog.text) == (outcome == "failed")
+    assert errors == []
 
 
 async def test_old_requests_cannot_be_sent_again() -> None:

@@ -106,6 +106,8 @@ class DropOff:
         remembered = self._check_time(envelope, principal, now)
         lifetimes = self._options.policy.lifetimes(admission.rule, envelope.originator.message_ttl)
         await self._quota.check(principal.owner)
+        # As long as the response may wait: else another request could meet it at its place.
+        remembered = max(remembered, now + lifetimes.expires_in + lifetimes.retain)
         ticket = _ticket(envelope, principal, now, remembered)
         claim = await self._store.claim(ticket, stale=now - _GIVEN_UP * self._options.forward_timeout)
         if not claim.mine:
@@ -218,21 +220,19 @@ def _check_request(envelope: Envelope) -> None:
 
 
 def _ticket(envelope: Envelope, principal: Principal, now: float, expires: float) -> Ticket:
+    """By all that its response is held by, and no more: two tickets never share a place."""
     destination, client = envelope.destination, envelope.client
     # Names can be printed, so what stands between them cannot be in one.
-    key = "\0".join(
-        (
-            principal.owner,
-            client.client_id,
-            client.request_id,
-            destination.resource,
-            destination.intent,
-            destination.entity or "",
-            destination.version,
-        )
-    )
+    key = "\0".join((principal.owner, client.client_id, client.request_id, destination.entity or ""))
     # Not the time and not the token: a repetition may have newer ones.
-    asked = (destination.entity, envelope.originator.security, envelope.originator.message_ttl, envelope.data)
+    asked = (
+        destination.resource,
+        destination.intent,
+        destination.version,
+        envelope.originator.security,
+        envelope.originator.message_ttl,
+        envelope.data,
+    )
     return Ticket(_hash(key.encode()), _hash(_encode(asked)), now, expires)
 
 
