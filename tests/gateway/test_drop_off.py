@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from dragoman.gateway.policy import Policy, Rule, Ttl
 from dragoman.gateway.rates import Rate
 from dragoman.gateway.security.keys import create_key
 from tests.gateway.kit import RULES, Clock, answer, ask, collect, inside, options, running, token
+from tests.gateway.stores import opened, store_url
 
 
 async def drop(gateway: Gateway, envelope: Envelope, peer: str = "") -> Receipt:
@@ -372,6 +374,23 @@ async def test_back_ends_use_keys() -> None:
         for wrong in (narrow, over, key[:-1], key + "x", key.partition(".")[0]):
             with pytest.raises(Refused):
                 await drop(gateway, ask(token=wrong))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "redis"])
+async def test_a_revoked_key_is_refused_at_once_by_all_gateways_on_the_store(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    shared = options(store=store_url(kind, request, tmp_path))
+    async with Gateway(shared) as one, Gateway(shared) as other, opened(shared.store) as tool:
+        key = await create_key(tool, "partner")
+        for gateway in (one, other):
+            await drop(gateway, ask(token=key))
+        assert await tool.revoke_key(key.partition(".")[0])
+        for gateway in (one, other):
+            with pytest.raises(Refused):
+                await drop(gateway, ask(token=key))
+            with pytest.raises(Refused):
+                await drop(gateway, ask(token=f"Bearer {key}"))
 
 
 async def test_wrong_settings_are_refused_at_once() -> None:

@@ -87,7 +87,7 @@ def revoke(
     store: StoreUrl = DEFAULT_STORE,
     as_json: bool = Json,
 ) -> None:
-    """Revoke a key. Gateways that run stop accepting it within half a minute.
+    """Revoke a key. When the command returns, no gateway on this store takes it any more.
 
     Example: dragoman gateway keys revoke gk_0123456789abcdef
     """

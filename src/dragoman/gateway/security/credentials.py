@@ -18,7 +18,7 @@ from dragoman.registry.http.authenticate import JwtOptions
 log = logging.getLogger("dragoman.gateway")
 
 REMEMBERED = 30.0
-"""Seconds that a credential is not looked at again; also how long a revoked key may live on."""
+"""Seconds that a token is not checked again. Keys are looked up each time, for they can be revoked."""
 _MOST_REMEMBERED = 10_000
 _LONGEST = 8 * 1024
 _CLIENT_CLAIM = "client_id"
@@ -33,7 +33,7 @@ def refusal() -> Refused:
 
 
 class Credentials:
-    """Recognises callers. Answers from memory for what it has seen lately, which it remembers as a hash."""
+    """Recognises callers. Tokens seen lately, which it remembers as a hash, are answered from memory."""
 
     def __init__(self, store: Store, jwt: JwtOptions | None = None) -> None:
         self._store = store
@@ -47,32 +47,37 @@ class Credentials:
             return ANONYMOUS
         if len(authorization) > _LONGEST:
             raise refusal()
+        text = authorization.removeprefix("Bearer ").strip()
+        if text.startswith(PREFIX):
+            return await self._key(text)
         raw = authorization.encode("utf-8", "replace")
         digest = hashlib.blake2b(raw, key=self._hashing, digest_size=32).digest()
         now = time.time()
         known = self._known.get(digest)
         if known is not None and known[1] > now:
             return known[0]
-        found = await self._look(authorization.removeprefix("Bearer ").strip(), now)
+        found = None if self._tokens is None else self._tokens.principal(text)
+        if found is None:
+            raise _refused("token")
         if len(self._known) >= _MOST_REMEMBERED:
             self._known.clear()
         until = min(now + REMEMBERED, found.expires or float("inf"))
         self._known[digest] = (found, until)
         return found
 
-    async def _look(self, text: str, now: float) -> Principal:
-        if text.startswith(PREFIX):
-            id, _, secret = text.partition(".")
-            key = await self._store.key(id) if id.isascii() and id.isprintable() and len(id) < 64 else None
-            good = fits(key, secret, now)
-            if key is not None and good:
-                return Principal(key.owner, None, key.expires, key.resources)
-        elif self._tokens is not None:
-            found = self._tokens.principal(text)
-            if found is not None:
-                return found
-        log.info("A credential was refused.", extra={"kind": "key" if text.startswith(PREFIX) else "token"})
-        raise refusal()
+    async def _key(self, text: str) -> Principal:
+        """From the store, whenever it is shown: once a key is revoked, no gateway takes it any more."""
+        id, _, secret = text.partition(".")
+        key = await self._store.key(id) if id.isascii() and id.isprintable() and len(id) < 64 else None
+        good = fits(key, secret, time.time())
+        if key is None or not good:
+            raise _refused("key")
+        return Principal(key.owner, None, key.expires, key.resources)
+
+
+def _refused(kind: str) -> Refused:
+    log.info("A credential was refused.", extra={"kind": kind})
+    return refusal()
 
 
 class _Tokens:
