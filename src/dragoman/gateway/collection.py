@@ -1,8 +1,8 @@
 """The collection point: responses from inside are held until those who may have them confirm them.
 
-Collecting deletes nothing. A response is leased to the collector, which is known by its collection id. It gets
-the same bytes however often it asks. The method ``delete`` with the same id confirms the response. It is
-forgotten then, or when its time is over.
+Collecting deletes nothing. A response is leased to the collector, which is known by its collection id. The
+collector gets the same bytes however often it asks. The method ``delete`` with the same id confirms the
+response. It is forgotten then, or when its time is over.
 
 HTTP and SEP both call ``Collection.collect``. Whether a response is refused or not there, the answer is the
 same: none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,8 +14,10 @@ import pytest
 
 from dragoman.core.errors import ClientError, ConfigurationError
 from dragoman.gateway.sep import Operation, Reply, SepClient, SepLimits, SepServer, ServerKey, Suite
+from dragoman.gateway.sep.cookies import Cookies, for_moving, for_opening
 from dragoman.gateway.sep.datagram import Type
 from dragoman.gateway.sep.frames import Close
+from dragoman.gateway.sep.hosts import host_of
 from tests.gateway.sep.relay import Relay
 from tests.gateway.sep.stranger import (
     PATIENCE,
@@ -161,6 +164,156 @@ async def test_a_client_on_another_host_gets_little_until_it_sends_its_cookie_ba
         for _ in range(3):
             await other.next(Type.DATA)
         other.transport.close()
+
+
+async def test_a_cookie_is_good_for_the_session_that_it_was_made_for_only() -> None:
+    """One that was seen on the network, or got at the same address, opens nothing else."""
+    key = ServerKey.generate(Suite.X25519)
+    async with SepServer(handle, key, limits=SepLimits(unproven=0)) as server:
+        wire, first = await wire_to(server.address), Session(key.public.text(), 1)
+        wire.transport.sendto(first.init(0, b""))
+        _, cookie = first.retried(await wire.next(Type.RETRY))
+        other = Session(key.public.text(), 1)
+        for thief in (other, Session(key.public.text(), 1)):
+            wire.transport.sendto(thief.init(0, request(0, 1, b"x"), cookie))
+            thief.retried(await wire.next(Type.RETRY))
+        assert server.sessions == 0
+        wire.transport.sendto(first.init(1, request(0, 1, b"x"), cookie))
+        assert reply(first.accepted(await wire.next(Type.ACCEPT)))[2] == b"X"
+        before = server.counts["repeated"]
+        wire.transport.sendto(first.init(1, request(0, 1, b"x"), cookie))
+        await until(lambda: server.counts["repeated"] > before)
+        wire.transport.close()
+
+
+def test_a_cookie_is_bound_to_host_purpose_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000_000.0
+    monkeypatch.setattr("dragoman.gateway.sep.cookies.time.time", lambda: now)
+    cookies = Cookies(30.0)
+    cookie = cookies.make("192.0.2.1", for_opening(b"s" * 8, b"p" * 32))
+    assert cookies.good("192.0.2.1", for_opening(b"s" * 8, b"p" * 32), cookie)
+    for host, purpose in (
+        ("192.0.2.2", for_opening(b"s" * 8, b"p" * 32)),
+        ("192.0.2.1", for_opening(b"t" * 8, b"p" * 32)),
+        ("192.0.2.1", for_opening(b"s" * 8, b"q" * 32)),
+        ("192.0.2.1", for_moving(b"s" * 8)),
+        ("192.0.2.1o", for_opening(b"s" * 8, b"p" * 32)[1:]),
+    ):
+        assert not cookies.good(host, purpose, cookie)
+    now += 31
+    assert not cookies.good("192.0.2.1", for_opening(b"s" * 8, b"p" * 32), cookie)
+    assert not cookies.good("192.0.2.1", for_opening(b"s" * 8, b"p" * 32), b"")
+
+
+async def test_an_address_gets_no_more_than_it_sent_until_it_has_answered_also_with_a_good_cookie() -> None:
+    key = ServerKey.generate(Suite.X25519)
+    async with SepServer(handle, key, limits=SepLimits(unproven=0)) as server:
+        wire, session = await wire_to(server.address), Session(key.public.text(), 1)
+        opening = session.init(0, b"")
+        wire.transport.sendto(opening)
+        _, cookie = session.retried(await wire.next(Type.RETRY))
+        again = session.init(1, request(0, 1, b"much"), cookie)
+        wire.transport.sendto(again)
+        await until(lambda: server.counts["held back"] > 3)
+        [inside] = server._sessions.values()
+        assert inside._sent <= len(again)
+        session.accepted(await wire.next(Type.ACCEPT))
+        wire.transport.sendto(session.data(0, b"\0"))
+        for _ in range(3):
+            await wire.next(Type.DATA)
+        wire.transport.close()
+
+
+async def test_key_exchanges_for_strangers_are_rationed_and_a_good_cookie_is_looked_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = ServerKey.generate(Suite.X25519)
+    limits = SepLimits(unproven=0, openings=10, openings_per_host=4)
+    async with SepServer(handle, key, limits=limits) as server:
+        for bucket in (server._by_all, server._by_host):
+            monkeypatch.setattr(bucket, "_clock", lambda: 1000.0)
+        wire, session = await wire_to(server.address), Session(key.public.text(), 1)
+        wire.transport.sendto(session.init(0, b""))
+        _, cookie = session.retried(await wire.next(Type.RETRY))
+        exchanges = 0
+        exchange = key.first_keys
+
+        def counted(*arguments: Any) -> Any:
+            nonlocal exchanges
+            exchanges += 1
+            return exchange(*arguments)
+
+        monkeypatch.setattr(key, "first_keys", counted)
+        forged = bytes([Type.INIT]) + bytes(12) + b"\x01" + bytes(range(32)) + bytes(1154)
+        for host in ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"):
+            for _ in range(100):
+                server.datagram_received(forged, (host, 9))
+        assert exchanges == 9
+        assert server.counts["shed"] == 391
+        wire.transport.sendto(session.init(1, request(0, 1, b"x"), cookie))
+        assert reply(session.accepted(await wire.next(Type.ACCEPT)))[2] == b"X"
+        wire.transport.close()
+
+
+async def test_one_host_cannot_take_the_room_of_others() -> None:
+    key = ServerKey.generate(Suite.X25519)
+    limits = SepLimits(sessions=8, sessions_per_host=4)
+    async with SepServer(handle, key, limits=limits) as server:
+        victim, own = await wire_to(server.address, "127.0.0.2"), Session(key.public.text(), 1)
+        victim.transport.sendto(own.init(0, request(0, 1, b"x")))
+        own.accepted(await victim.next(Type.ACCEPT))
+        greedy = await wire_to(server.address)
+        for _ in range(20):
+            session = Session(key.public.text(), 1)
+            greedy.transport.sendto(session.init(0, request(0, 1, b"x")))
+            session.accepted(await greedy.next(Type.ACCEPT))
+            greedy.transport.sendto(session.data(0, acknowledgement(0, 1, b"\x01")))
+        assert own.id in server._sessions
+        assert server.sessions == 5
+        assert session.id in server._sessions, "the newest has the room of the host's oldest"
+        victim.transport.close()
+        greedy.transport.close()
+
+
+async def test_a_session_with_a_running_request_does_not_give_way() -> None:
+    key, go = ServerKey.generate(Suite.X25519), asyncio.Event()
+    runs = Counter[bytes]()
+
+    async def slow(operation: Operation, body: bytes, peer: Any) -> Reply:
+        runs[body] += 1
+        await go.wait()
+        return Reply(200, body)
+
+    async with (
+        SepServer(slow, key, limits=SepLimits(sessions=3)) as server,
+        SepClient(*server.address, key.public) as client,
+    ):
+        asked = asyncio.create_task(client.request(Operation.DROP_OFF, b"victim", PATIENCE))
+        await until(lambda: runs[b"victim"] == 1)
+        wire = await wire_to(server.address)
+        for number in range(10):
+            session = Session(key.public.text(), 1)
+            wire.transport.sendto(session.init(0, request(0, 1, b"%d" % number)))
+        await until(lambda: server.counts["no room"] == 8)
+        go.set()
+        assert (await asked).body == b"victim"
+        assert client.counts["reopened"] == 0
+        wire.transport.close()
+    assert runs[b"victim"] == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:0:1::1", "20010db800000001"),
+        ("2001:db8:0:1:ffff::2", "20010db800000001"),
+        ("fe80::1%eth0", "fe80000000000000"),
+    ],
+)
+def test_a_host_of_ipv6_has_a_whole_network(address: str, host: str) -> None:
+    assert host_of((address, 1)) == host
 
 
 async def test_an_old_datagram_does_not_move_a_session() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 
 from dragoman.gateway.envelope import collection, datum, from_json, to_json
+from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.server import SepOptions, Server, ServerOptions
 from dragoman.gateway.sep import Operation, SepClient, SepServer, ServerKey
 from dragoman.gateway.sep.point import sep_point
@@ -40,6 +41,58 @@ async def test_a_request_is_dropped_off_and_its_answer_collected_by_datagrams() 
         done = await client.request(Operation.COLLECT, to_json(collection(asked, done=True)), PATIENCE)
         again = await client.request(Operation.COLLECT, to_json(collection(asked)), PATIENCE)
         assert (done.status, again.status) == (204, 204)
+
+
+async def test_a_response_survives_an_outage_in_which_its_client_opens_another_session() -> None:
+    key = ServerKey.generate()
+    async with (
+        running() as gateway,
+        SepServer(sep_point(gateway), key) as server,
+        Relay(server.address) as relay,
+        SepClient(*relay.address, key.public) as client,
+    ):
+        asked = ask("offer")
+        await client.request(Operation.DROP_OFF, to_json(asked), PATIENCE)
+        [arrived] = await inside(gateway)
+        await answer(gateway, arrived.envelope, [datum("change", "1.5")])
+        came = len(relay.to_client)
+
+        def away(data: bytes) -> bytes | None:
+            """Nothing reaches the client until it has given the session up."""
+            down = data in relay.to_client[came:]
+            return None if down and not client.counts["reopened"] else data
+
+        relay.weather.change = away
+        found = await client.request(Operation.COLLECT, to_json(collection(asked)), PATIENCE)
+        assert client.counts["reopened"] >= 1
+        assert gateway.audit.counts["collected", ""] >= 2, "the first answer did not reach the client"
+        assert found.status == 200
+        assert await client.collect(asked, timeout=PATIENCE) == from_json(found.body)
+        assert await client.collect(asked, timeout=PATIENCE) is None, "it was confirmed"
+
+
+async def test_a_recorded_collection_takes_nothing_at_another_gateway(tmp_path: Path) -> None:
+    key, shared = ServerKey.generate(), options(store=f"sqlite://{tmp_path}/gateway.db")
+    async with (
+        Gateway(shared) as gateway,
+        Gateway(shared) as other,
+        SepServer(sep_point(gateway), key) as server,
+        SepServer(sep_point(other), key) as elsewhere,
+        Relay(server.address) as relay,
+    ):
+        asked = ask("offer")
+        async with SepClient(*relay.address, key.public) as client:
+            early = await client.request(Operation.COLLECT, to_json(collection(asked)), PATIENCE)
+            assert early.status == 204
+        async with SepClient(*server.address, key.public) as client:
+            await client.request(Operation.DROP_OFF, to_json(asked), PATIENCE)
+            [arrived] = await inside(gateway)
+            await answer(gateway, arrived.envelope, [])
+            for data in relay.to_server:
+                elsewhere.datagram_received(data, ("192.0.2.1", 9))
+            assert elsewhere.sessions == 1
+            assert await client.collect(asked, timeout=PATIENCE, collector="restarted") is not None
+        assert other.audit.counts.total() == 0
 
 
 async def test_mistakes_get_the_answers_that_they_get_by_http() -> None:

@@ -82,7 +82,7 @@ def _drop_off() -> Json:
 def _collection() -> Json:
     return {
         "operationId": "collect",
-        "summary": "Collect a response with select, or report with delete that a leased one has arrived.",
+        "summary": "Collect a response with select, then confirm it with delete and the same collectionId.",
         "parameters": [
             {
                 "name": "wait",

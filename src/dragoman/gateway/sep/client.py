@@ -15,7 +15,6 @@ from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.sep.assembling import Assembly
 from dragoman.gateway.sep.datagram import (
     LAST_NUMBER,
-    LONGEST_COOKIE,
     SESSION,
     Datagram,
     Type,
@@ -49,7 +48,7 @@ from dragoman.gateway.sep.message import (
     parts_of,
     read_reply,
 )
-from dragoman.gateway.sep.packing import packed, padded, room_beside
+from dragoman.gateway.sep.packing import PAD, packed, padded, room_beside
 from dragoman.gateway.sep.replay import NumberWindow
 from dragoman.gateway.sep.retry import read_retry
 from dragoman.gateway.sep.sending import Outgoing, RoundTrip
@@ -83,6 +82,8 @@ class _Link:
         self.number = 0
         self.early_number = 0
         self.window = NumberWindow()
+        self.cookie = b""
+        """For this session, from the server's RETRY."""
         self.init_sent = 0.0
         self.silent_tries = 0
         self.retries: set[bytes] = set()
@@ -122,7 +123,6 @@ class SepClient(asyncio.DatagramProtocol):
         self._room = asyncio.Semaphore(self._limits.streams)
         self._transport: asyncio.DatagramTransport | None = None
         self._link: _Link | None = None
-        self._cookie = b""
         self._clock_off = 0
         self._next_stream = 0
         self._requests: dict[int, _Request] = {}
@@ -244,6 +244,9 @@ class SepClient(asyncio.DatagramProtocol):
             if isinstance(frame, Cookie) and datagram.type is Type.DATA:
                 # The server wants to see that we can be reached where we are now.
                 self._transmit([frame])
+        if not link.number:
+            # There are requests that the server carries out only when it knows that we are there.
+            self._seal(link, PAD)
 
     def _opened(self, link: _Link, datagram: Datagram) -> list[Frame] | None:
         keys, public = link.keys, link.server_public
@@ -259,11 +262,11 @@ class SepClient(asyncio.DatagramProtocol):
         if link.keys is not None or datagram.nonce in link.retries or len(link.retries) >= _MOST_RETRIES:
             return
         retry = read_retry(link.opening.first.retry.open(datagram.nonce, datagram.sealed, datagram.head))
-        if retry.cookie == self._cookie and not self._off_by_much(retry.milliseconds):
+        if retry.cookie == link.cookie and not self._off_by_much(retry.milliseconds):
             return
         link.retries.add(datagram.nonce)
         self.counts["retries"] += 1
-        self._cookie = retry.cookie
+        link.cookie = retry.cookie
         self._clock_off = retry.milliseconds - int(time.time() * 1000)
         link.init_sent = 0.0
         self._send_again()
@@ -282,8 +285,6 @@ class SepClient(asyncio.DatagramProtocol):
                 request = self._requests.get(stream)
                 if request is not None and request.outgoing is not None:
                     request.outgoing.acknowledge(frame)
-            case Cookie(cookie) if len(cookie) <= LONGEST_COOKIE:
-                self._cookie = cookie
             case Refuse(stream, reason):
                 self._refused(stream, reason)
             case Close():
@@ -372,10 +373,15 @@ class SepClient(asyncio.DatagramProtocol):
             self._transmit_early(link, list(frames))
             return
         for inside in packed(frames, room_beside(_SHORT_HEAD)):
-            head = short_head(Type.DATA, link.id, link.number)
-            sealed = link.keys.from_client.seal(nonce_of(link.number), inside, head)
-            link.number += 1
-            self._transport.sendto(head + sealed)
+            self._seal(link, inside)
+
+    def _seal(self, link: _Link, inside: bytes) -> None:
+        if link.keys is None or self._transport is None or self._transport.is_closing():
+            return
+        head = short_head(Type.DATA, link.id, link.number)
+        sealed = link.keys.from_client.seal(nonce_of(link.number), inside, head)
+        link.number += 1
+        self._transport.sendto(head + sealed)
 
     def _transmit_early(self, link: _Link, frames: list[Frame]) -> None:
         """Before the server was heard: an INIT, unless one is under way, and the rest behind it."""
@@ -391,7 +397,7 @@ class SepClient(asyncio.DatagramProtocol):
                 link.opening.suite,
                 link.opening.public,
                 link.opening.ciphertext,
-                self._cookie,
+                link.cookie,
             )
             inside = pack_frame(Time(self._milliseconds())) + (pack_frame(carried) if carried else b"")
             sealed = early.seal(nonce_of(link.early_number), padded(inside, len(head)), head)

@@ -17,9 +17,15 @@ class SepLimits:
     streams: int = 64
     """Requests of one session that are not answered yet, of a client and of a server."""
     sessions: int = 10_000
-    """The session that was silent longest gives way to a new one."""
+    """The session that was silent longest and has no request under way gives way to a new one."""
+    sessions_per_host: int = 1_000
+    """Of one address, or one /64 network of IPv6. With more, one of its own sessions gives way."""
     unproven: int = 256
     """Sessions whose peer did not prove its address yet. With more, a cookie is asked for."""
+    openings: int = 500
+    """First datagrams without a good cookie that are looked at per second. Each costs a key exchange."""
+    openings_per_host: int = 100
+    """The same for one host."""
     requests: int = 4096
     """Requests of all sessions that are worked on at once."""
     assembling: int = 64 * 1024 * 1024
@@ -30,8 +36,8 @@ class SepLimits:
     """How far a client's clock may be behind, and how long its first datagrams are remembered."""
     seen: int = 100_000
     """First datagrams that are remembered."""
-    cookie: float = 3600.0
-    """How long a cookie is good."""
+    cookie: float = 30.0
+    """How long a cookie is good, for the session that it was made for."""
     patience: float = 30.0
     """How long an answer is sent again before its client is given up."""
 

@@ -19,6 +19,13 @@ class Operation(IntEnum):
     COLLECT = 2
 
 
+FIRST_FLIGHT = frozenset({Operation.DROP_OFF})
+"""What is carried out before the client has shown that it is there now.
+
+The first flight can be recorded and sent to another server of the same key, or to this one after a restart. A
+drop-off is told apart by its request id, so it is safe. Anything else waits for the client's first DATA."""
+
+
 class Reply(NamedTuple):
     """``status`` has the meaning it has in HTTP."""
 

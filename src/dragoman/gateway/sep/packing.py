@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 from dragoman.gateway.sep.datagram import MAX_DATAGRAM, TAG
 from dragoman.gateway.sep.frames import Frame, pack_frame
 
+PAD = b"\0"
+"""The inside of a datagram that says nothing but that its sender has the keys."""
+
 
 def packed(frames: Iterable[Frame], room: int) -> Iterator[bytes]:
     """The insides of datagrams that have ``room`` bytes for it."""

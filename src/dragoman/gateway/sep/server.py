@@ -8,12 +8,14 @@ import secrets
 import socket
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 from typing import Any, Self
 
 from dragoman.core.ending import end
-from dragoman.core.errors import ConfigurationError
-from dragoman.gateway.sep.cookies import Cookies
+from dragoman.core.errors import ConfigurationError, NotNow
+from dragoman.gateway.rates import Rate, RateLimit
+from dragoman.gateway.sep.cookies import Cookies, for_moving, for_opening
 from dragoman.gateway.sep.datagram import (
     MAX_DATAGRAM,
     NONCE,
@@ -24,6 +26,7 @@ from dragoman.gateway.sep.datagram import (
     retry_head,
 )
 from dragoman.gateway.sep.frames import Frame, MalformedFrames, Time, read_frames
+from dragoman.gateway.sep.hosts import Hosts, host_of
 from dragoman.gateway.sep.keys import BadSeal, FirstKeys, ServerKey, accept
 from dragoman.gateway.sep.limits import SepLimits
 from dragoman.gateway.sep.message import Operation, Reply, pack_reply
@@ -38,6 +41,8 @@ Handler = Callable[[Operation, bytes, Address], Awaitable[Reply]]
 _SWEEP = 1.0
 _GRACE = 10.0
 """Seconds that requests under way get when the server stops."""
+_LOOKED_AT = 64
+"""Silent sessions that are looked at for one that can give way."""
 _BUFFER = 4 * 1024 * 1024
 """Bytes of datagrams that may come while the loop is busy. The system may allow less."""
 
@@ -71,8 +76,11 @@ class SepServer(asyncio.DatagramProtocol):
         """Sessions whose peer did not prove its address yet."""
         self._cookies = Cookies(self.limits.cookie, cookie_secret)
         self._openings = Openings(self.limits.window, self.limits.seen)
+        self._by_all = _per_second(self.limits.openings)
+        self._by_host = _per_second(self.limits.openings_per_host)
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
         """The one that was silent longest comes first."""
+        self._hosts = Hosts()
         self._transport: asyncio.DatagramTransport | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,6 +154,7 @@ class SepServer(asyncio.DatagramProtocol):
             return
         session.heard(datagram, size, address)
         self._sessions.move_to_end(session.id)
+        self._hosts.heard(session)
         session.take(frames)
 
     def _unknown(self, datagram: Datagram, size: int, address: Address) -> None:
@@ -153,7 +162,12 @@ class SepServer(asyncio.DatagramProtocol):
             # An answer must never be larger than the question of somebody who may be somebody else.
             self.counts["unpadded"] += 1
             return
-        proven = self._cookies.good(address[0], datagram.cookie)
+        purpose = for_opening(datagram.session, datagram.public)
+        proven = self._cookies.good(address[0], purpose, datagram.cookie)
+        # The cookie costs little, so it is looked at first; without a good one, key exchanges are rationed.
+        if not proven and not self._affordable(host_of(address)):
+            self.counts["shed"] += 1
+            return
         first = self._key.first_keys(datagram.suite, datagram.session, datagram.public, datagram.ciphertext)
         frames = read_frames(first.early.open(nonce_of(datagram.number), datagram.sealed, datagram.head))
         if not frames or not isinstance(frames[0], Time):
@@ -162,10 +176,21 @@ class SepServer(asyncio.DatagramProtocol):
         if not self._openings.timely(sent, now) or not (proven or self._room_for_unproven()):
             self._retry(datagram, first, address)
             return
+        if not self._make_room(host_of(address)):
+            self.counts["no room"] += 1
+            return
         if not self._openings.take(datagram.public, sent, now):
             self.counts["repeated"] += 1
             return
         self._open(datagram, first, proven, size, address, frames)
+
+    def _affordable(self, host: str) -> bool:
+        try:
+            self._by_host.spend(host)
+            self._by_all.spend("")
+        except NotNow:
+            return False
+        return True
 
     def _room_for_unproven(self) -> bool:
         return self.unproven < self.limits.unproven
@@ -174,7 +199,8 @@ class SepServer(asyncio.DatagramProtocol):
         self.counts["retries"] += 1
         nonce = secrets.token_bytes(NONCE)
         head = retry_head(datagram.session, nonce)
-        inside = pack_retry(Retry(self._cookies.make(address[0]), int(time.time() * 1000)))
+        cookie = self._cookies.make(address[0], for_opening(datagram.session, datagram.public))
+        inside = pack_retry(Retry(cookie, int(time.time() * 1000)))
         self.send(head + first.retry.seal(nonce, inside, head), address)
 
     def _open(
@@ -186,25 +212,31 @@ class SepServer(asyncio.DatagramProtocol):
         address: Address,
         frames: list[Frame],
     ) -> None:
-        while len(self._sessions) >= self.limits.sessions:
-            next(iter(self._sessions.values())).close()
         public, keys = accept(first, datagram.session, datagram.public)
         self.counts["sessions"] += 1
         self.unproven += not proven
-        session = Session(self, datagram, first, public, keys, address, proven)
+        session = Session(self, datagram, first, public, keys, address, host_of(address), proven)
         self._sessions[session.id] = session
+        self._hosts.add(session)
         session.heard(datagram, size, address)
         session.take(frames)
+
+    def _make_room(self, host: str) -> bool:
+        """A silent session gives way to a new one, first one of the same host. None does that has work."""
+        own = self._hosts.of(host)
+        if len(own) >= self.limits.sessions_per_host and not _give_way(own.values()):
+            return False
+        return len(self._sessions) < self.limits.sessions or _give_way(self._sessions.values())
 
     @property
     def busy(self) -> bool:
         return len(self._tasks) >= self.limits.requests
 
-    def cookie_for(self, address: Address) -> bytes:
-        return self._cookies.make(address[0])
+    def cookie_for(self, address: Address, session: bytes) -> bytes:
+        return self._cookies.make(address[0], for_moving(session))
 
-    def cookie_good(self, address: Address, cookie: bytes) -> bool:
-        return self._cookies.good(address[0], cookie)
+    def cookie_good(self, address: Address, session: bytes, cookie: bytes) -> bool:
+        return self._cookies.good(address[0], for_moving(session), cookie)
 
     def send(self, data: bytes, address: Address) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -212,6 +244,7 @@ class SepServer(asyncio.DatagramProtocol):
 
     def forget(self, session: Session) -> None:
         self._sessions.pop(session.id, None)
+        self._hosts.forget(session)
 
     def proved(self) -> None:
         self.unproven -= 1
@@ -245,3 +278,18 @@ class SepServer(asyncio.DatagramProtocol):
             for session in list(self._sessions.values()):
                 session.drop_stalled()
         self._sweeping = loop.call_later(_SWEEP, self._sweep)
+
+
+def _per_second(count: int) -> RateLimit:
+    return RateLimit(Rate(count, count), time.monotonic)
+
+
+def _give_way(sessions: Iterable[Session]) -> bool:
+    """Close one of those that were silent longest, but none that works. Whether there was one.
+
+    One without any requests comes first: the client of another may not have its reply yet, and ask again."""
+    silent = [each for each in islice(sessions, _LOOKED_AT) if not each.works]
+    if not silent:
+        return False
+    next((each for each in silent if not each.requests), silent[0]).close()
+    return True

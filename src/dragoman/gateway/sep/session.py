@@ -32,6 +32,7 @@ from dragoman.gateway.sep.frames import (
 from dragoman.gateway.sep.keys import FirstKeys, SessionKeys
 from dragoman.gateway.sep.limits import SepLimits
 from dragoman.gateway.sep.message import (
+    FIRST_FLIGHT,
     PART_BYTES,
     Damaged,
     Operation,
@@ -60,8 +61,8 @@ class Home(Protocol):
     @property
     def busy(self) -> bool: ...
     def send(self, data: bytes, address: Address) -> None: ...
-    def cookie_for(self, address: Address) -> bytes: ...
-    def cookie_good(self, address: Address, cookie: bytes) -> bool: ...
+    def cookie_for(self, address: Address, session: bytes) -> bytes: ...
+    def cookie_good(self, address: Address, session: bytes, cookie: bytes) -> bool: ...
     def forget(self, session: Session) -> None: ...
     def proved(self) -> None: ...
     def handle(
@@ -79,11 +80,13 @@ class _Stream:
         self.late: asyncio.TimerHandle | None = None
         self.until = float("inf")
         self.begun = time.monotonic()
+        self.waits = True
+        """It is not whole, or its client has not shown yet that it is there now."""
 
     @property
     def held(self) -> int:
-        """Bytes that count as not whole. A small part costs about as much as a full one."""
-        return 0 if self.assembly.is_whole() else self.assembly.parts * PART_BYTES
+        """Bytes that wait for more to come. A small part costs about as much as a full one."""
+        return self.assembly.parts * PART_BYTES if self.waits else 0
 
     def close(self) -> None:
         if self.reply is not None:
@@ -101,9 +104,12 @@ class Session:
         public: bytes,
         keys: SessionKeys,
         address: Address,
+        host: str,
         proven: bool,
     ) -> None:
         self.id = opening.session
+        self.host = host
+        """Whose session it is when sessions are counted."""
         self._home = home
         self._client = opening.public
         self._first = first
@@ -111,8 +117,9 @@ class Session:
         self._keys = keys
         self._address = address
         self._proven = proven
+        """The client does not count as one whose address is unknown."""
         self._sure = False
-        """The client was heard to know the session's keys."""
+        """The client was heard to know the session's keys: it is there, now, at its address."""
         self._moved = False
         """The client was heard from another host, and has not shown yet that it can be reached there."""
         self._early, self._later = NumberWindow(), NumberWindow()
@@ -126,12 +133,22 @@ class Session:
         self._refused: dict[int, int] = {}
         """Why streams were refused that had begun: what comes of them still is not a new beginning."""
         self._round_trip = RoundTrip()
-        self._cookie_due = True
+        self._cookie_due = False
         self._closed = False
 
     @property
     def silent(self) -> float:
         return time.monotonic() - self._last
+
+    @property
+    def requests(self) -> int:
+        """Those that came, and whose replies have not arrived."""
+        return len(self._streams)
+
+    @property
+    def works(self) -> bool:
+        """Whether a request is carried out. If the session were closed, its client would ask again."""
+        return any(stream.task is not None and not stream.task.done() for stream in self._streams.values())
 
     def open(self, datagram: Datagram) -> list[Frame] | None:
         """The frames inside; ``None`` for a copy. Raises ``BadSeal`` and ``MalformedFrames``."""
@@ -150,7 +167,9 @@ class Session:
         self._received += size
         if datagram.type is not Type.DATA:
             return
-        self._sure = True
+        if not self._sure:
+            self._sure = True
+            self._carry_out_waiting()
         if not self._proven:
             self._proven = True
             self._home.proved()
@@ -177,7 +196,8 @@ class Session:
                 case Ack():
                     self._acknowledged(frame)
                 case Cookie(cookie):
-                    self._moved = self._moved and not self._home.cookie_good(self._address, cookie)
+                    good = self._moved and self._home.cookie_good(self._address, self.id, cookie)
+                    self._moved = self._moved and not good
                 case Close():
                     self.close()
                 case _:
@@ -212,11 +232,11 @@ class Session:
         before = stream.held
         stream.assembly.add(part)
         self._home.assembling += stream.held - before
-        if stream.assembly.is_whole():
-            self._request(part.stream, stream)
-        elif self._home.assembling > self._home.limits.assembling:
+        if stream.assembly.is_whole() and self._request(part.stream, stream):
+            return
+        if self._home.assembling > self._home.limits.assembling:
             self._refuse(part.stream, Refusal.TOO_MANY)
-        elif stream.assembly.wants_acknowledgement():
+        elif stream.assembly.is_whole() or stream.assembly.wants_acknowledgement():
             self._send([stream.assembly.acknowledgement()])
         elif stream.late is None:
             self._acknowledge_later(stream)
@@ -248,7 +268,7 @@ class Session:
         """Messages that do not become whole do not stay for ever."""
         oldest = time.monotonic() - self._home.limits.idle
         for number, stream in list(self._streams.items()):
-            if stream.begun < oldest and not stream.assembly.is_whole():
+            if stream.begun < oldest and stream.waits:
                 self._refuse(number, Refusal.TOO_MANY)
 
     def _acknowledge_later(self, stream: _Stream) -> None:
@@ -259,17 +279,28 @@ class Session:
 
         stream.late = asyncio.get_running_loop().call_later(_LATE, late)
 
-    def _request(self, number: int, stream: _Stream) -> None:
+    def _carry_out_waiting(self) -> None:
+        for number, stream in list(self._streams.items()):
+            if stream.waits and stream.assembly.is_whole():
+                self._request(number, stream)
+
+    def _request(self, number: int, stream: _Stream) -> bool:
+        """Carry it out. ``False`` if it waits until the client was heard to know the session's keys."""
         try:
             operation, body = read_request(stream.assembly.message())
         except Damaged:
             self._refuse(number, Refusal.DAMAGED)
-            return
+            return True
+        if not self._sure and operation not in FIRST_FLIGHT:
+            return False
+        self._home.assembling -= stream.held
+        stream.waits = False
         if stream.late is None:
             self._acknowledge_later(stream)
         stream.task = self._home.handle(
             operation, body, self._address, lambda message: self._reply(number, stream, message)
         )
+        return True
 
     def _reply(self, number: int, stream: _Stream, message: bytes) -> None:
         if self._closed:
@@ -314,13 +345,13 @@ class Session:
             return
         head = _SHORT_HEAD if self._sure else _SHORT_HEAD + KEY
         if self._cookie_due:
-            frames = [*frames, Cookie(self._home.cookie_for(self._address))]
+            frames = [*frames, Cookie(self._home.cookie_for(self._address, self.id))]
         for inside in packed(frames, room_beside(head)):
             if self._number >= LAST_NUMBER:
                 self.close()
                 return
             size = head + len(inside) + 16
-            if (self._moved or not self._proven) and self._sent + size > self._received:
+            if (self._moved or not self._sure) and self._sent + size > self._received:
                 # It goes out when the client has proved where it is, or with the next try.
                 self._home.counts["held back"] += 1
                 return
