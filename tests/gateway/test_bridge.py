@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
@@ -12,15 +13,28 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dragoman import Client, ClientOptions
-from dragoman.core.errors import BrokerUnavailable
+from dragoman import Client, ClientOptions, record
+from dragoman.client.headers import EXPIRES_AT
+from dragoman.client.options import EndpointOptions, RetryOptions
+from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout, RequestFailed
 from dragoman.core.registry import Registry
 from dragoman.gateway.bridge import bridge
-from dragoman.gateway.envelope import Datum, Envelope, collection, datum, from_json, request, to_json
+from dragoman.gateway.envelope import (
+    Datum,
+    Envelope,
+    collection,
+    datum,
+    failed,
+    from_data,
+    from_json,
+    request,
+    to_data,
+    to_json,
+)
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.headers import HOPS
 from dragoman.gateway.http.app import Application
-from dragoman.gateway.orchestration import on, orchestrator
+from dragoman.gateway.orchestration import Call, on, orchestrator
 from dragoman.gateway.policy import Policy, Rule
 from dragoman.registry import connect
 from tests.gateway.kit import options
@@ -28,7 +42,12 @@ from tests.gateway.test_drop_off import changed
 from tests.gateway.test_http import JSON
 
 CHAINS = [("memory", "embedded", "memory"), ("kafka", "rabbitmq", "mqtt")]
-FIXTURES = {"kafka": "kafka_server", "rabbitmq": "rabbitmq_server", "mqtt": "mosquitto_server"}
+FIXTURES = {
+    "kafka": "kafka_server",
+    "redis": "redis_server",
+    "rabbitmq": "rabbitmq_server",
+    "mqtt": "mosquitto_server",
+}
 
 
 def url_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
@@ -100,9 +119,9 @@ async def test_one_envelope_travels_unchanged(
     assert from_json(found.content).data == asked.data
 
 
-def posted(resource: str) -> Envelope:
-    """With all that is hard to carry."""
-    data = [
+def posted(resource: str, data: list[Datum] | None = None) -> Envelope:
+    """With all that is hard to carry, if nothing else is given."""
+    data = data or [
         datum("text", 'quotes " and \\ and \u2028, é, 漢字, 🦉, \x00\x1f'),
         datum("nested", [datum("a", "1", "<="), datum("b", [datum("", "")])]),
         datum("empty", []),
@@ -164,3 +183,121 @@ async def test_while_the_other_broker_is_away_envelopes_wait_in_this_one(
 
 def ends(client: Client, channel: str) -> int:
     return sum(end for _, end in client.broker.log().partitions(channel).values())
+
+
+@record
+class Price:
+    share: str
+    close: float
+
+
+@pytest.mark.parametrize("kinds", [("memory", "embedded", "memory"), ("redis", "kafka")], ids="-".join)
+async def test_an_orchestrator_asks_another_one_behind_a_bridge(
+    kinds: tuple[str, ...], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The inner answer comes to who asked for it, and the client gets the answer to its own request."""
+    tail = secrets.token_hex(4)
+    prices, compare, answers = f"prices.{tail}", f"compare.{tail}", f"collection.{tail}"
+    hops: list[int] = []
+
+    @orchestrator(prices, collection_point=answers)
+    class Prices:
+        @on("select", "price")
+        async def price(self, wanted: Price, call: Call) -> Price:
+            hops.append(call.hops)
+            if wanted.share == "NONE":
+                raise RequestFailed("There is no such share.", status="Not Found")
+            return Price(wanted.share, wanted.close + 40)
+
+    @orchestrator(compare, collection_point=answers)
+    class Compare:
+        @on("select")
+        async def movement(self, wanted: Price, call: Call) -> Price:
+            first, last = await call.join(
+                *(call.ask(prices, "select", "price", Price(wanted.share, n), reply=Price) for n in (0, 4))
+            )
+            return Price(wanted.share, last.close - first.close)
+
+    registry = connect("memory://")
+    urls = [url_of(kind, request, tmp_path) for kind in kinds]
+    policy = Policy((Rule(resource=compare, level="basic", hops=9), Rule(resource=prices, level="basic")))
+    given = options(
+        policy=policy, broker=urls[0], collection_point=answers, inside_secret=None, group=answers
+    )
+    async with (
+        Gateway(given, registry=registry) as gateway,
+        chained(urls, registry, prices, answers, Prices),
+        Client(gateway.client.broker, registry, [Compare]),
+    ):
+        for share, data in (("ACME", Price("ACME", 4.0)), ("NONE", None)):
+            asked = posted(compare, to_data(Price(share, 0.0)))
+            await gateway.drop_off.accept(to_json(asked))
+            found = await collected(gateway, asked, answers)
+            assert found.client.source_endpoint == compare
+            if data is None:
+                assert failed(found) == ("Not Found", "There is no such share.")
+            else:
+                assert from_data(found.data, Price) == data
+        direct = changed(posted(prices, to_data(Price("ACME", 1.0))), "destination", entity="price")
+        await gateway.drop_off.accept(to_json(direct))
+        found = await collected(gateway, direct, answers)
+        assert from_data(found.data, Price) == Price("ACME", 41.0)
+    bridges = len(kinds) - 1
+    assert set(hops[:-1]) == {7 - bridges}
+    assert gateway.audit.counts["held", ""] == 3
+    assert gateway.audit.counts["poisoned", ""] == 0
+    await registry.close()
+
+
+async def collected(gateway: Gateway, asked: Envelope, answers: str) -> Envelope:
+    async with asyncio.timeout(120):
+        while True:
+            body = to_json(collection(asked, resource=answers))
+            found = await gateway.collection.collect(body, wait=10)
+            if found is not None:
+                return from_json(found)
+
+
+async def test_a_bridge_gives_a_request_up_when_nobody_waits_for_its_answer() -> None:
+    registry = connect("memory://")
+    urls = [f"memory://{secrets.token_hex(8)}" for _ in range(2)]
+    async with (
+        Client(urls[0], registry) as here,
+        Client(urls[1], registry) as there,
+        Client(here.broker, registry, [bridge("service.x", there)]) as bridging,
+    ):
+        await there.producer("service.x", Envelope)
+        with pytest.raises(ReplyTimeout):
+            expires = {EXPIRES_AT: str(int((time.time() + 0.3) * 1000))}
+            await here.request("service.x", posted("service.x"), reply=Envelope, timeout=0.3, headers=expires)
+        await here.publish("service.x", posted("service.x"))
+        async with asyncio.timeout(60):
+            while bridging.in_flight or ends(there, "service.x") < 2:
+                await asyncio.sleep(0.01)
+        assert ends(here, "service.x.dead") == 0
+    await registry.close()
+
+
+async def test_a_request_that_ends_as_a_dead_letter_behind_a_bridge_is_told_to_who_asked() -> None:
+    registry, calls = connect("memory://"), 0
+
+    @orchestrator("service.x", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    class Far:
+        @on("select")
+        async def fails(self, envelope: Envelope) -> list[Datum]:
+            nonlocal calls
+            calls += 1
+            raise RuntimeError("secret")
+
+    urls = [f"memory://{secrets.token_hex(8)}" for _ in range(2)]
+    async with (
+        Client(urls[0], registry) as here,
+        Client(urls[1], registry, [Far]) as there,
+        Client(here.broker, registry, [bridge("service.x", there)]),
+    ):
+        with pytest.raises(ClientError) as caught:
+            await here.request("service.x", posted("service.x"), reply=Envelope, timeout=60)
+        assert "secret" not in str(caught.value)
+        assert calls == 1
+        assert ends(there, "service.x.dead") == 1
+    await registry.close()
