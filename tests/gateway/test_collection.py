@@ -359,7 +359,9 @@ async def test_while_the_store_is_away_responses_wait_in_the_broker() -> None:
         assert tries == 4
 
 
-async def test_what_answers_no_request_of_ours_becomes_a_dead_letter() -> None:
+async def test_what_answers_no_request_of_ours_becomes_a_dead_letter(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running() as gateway:
         asked = ask()
         await drop(gateway, asked)
@@ -372,6 +374,9 @@ async def test_what_answers_no_request_of_ours_becomes_a_dead_letter() -> None:
             ):
                 await asyncio.sleep(0.01)
         assert await collect(gateway, asked) is None
+    [record] = [each for each in caplog.records if each.message == "A message is now a dead letter."]
+    assert record.exc_info is None
+    assert vars(record)["error_code"] == "gateway.signature"
 
 
 async def test_the_first_response_counts() -> None:

@@ -9,6 +9,7 @@ from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.options import RetryOptions
 from dragoman.client.outcome import DONE, Handler, Middleware, Outcome, again
+from dragoman.core.errors import Refused
 
 log = logging.getLogger("dragoman.client")
 
@@ -22,11 +23,12 @@ def dead_letter(channel: str, bury: Bury, counters: ChannelMetrics) -> Middlewar
         except Exception as error:
             await bury(delivery, channel, error)
             counters.dead += 1
-            log.error(
-                "A message is now a dead letter.",
-                exc_info=error,
-                extra=delivery.place() | {"dead_letter_channel": channel, "error_code": code_of(error)},
-            )
+            told = delivery.place() | {"dead_letter_channel": channel, "error_code": code_of(error)}
+            if isinstance(error, Refused):
+                # A decision about the message: where it was taken tells nothing.
+                log.error("A message is now a dead letter.", extra=told | {"reason": str(error)})
+            else:
+                log.error("A message is now a dead letter.", exc_info=error, extra=told)
             return DONE
 
     return handle
