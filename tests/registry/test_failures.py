@@ -12,8 +12,9 @@ from tests.registry.schemas import ORDER
 
 from dragoman.registry import RegistryService
 from dragoman.registry.http import authenticate
-from dragoman.registry.http.logs import JsonLines
+from dragoman.registry.http.logs import JsonLines, Plain
 from dragoman.registry.http.server import Server, ServerOptions
+from dragoman.registry.http.serving import url_of
 
 
 def broken(*_: Any, **__: Any) -> Any:
@@ -21,6 +22,34 @@ def broken(*_: Any, **__: Any) -> Any:
         raise KeyError("a-payload")
     except KeyError as error:
         raise RuntimeError("cannot store a-payload for a-token") from error
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("gateway.refused", "gateway.refused"),
+        ("ACME/1-2:3", "ACME/1-2:3"),
+        (7, "7"),
+        ("", '""'),
+        ("a b", '"a b"'),
+        ("x client=root", '"x client=root"'),
+        ('a"b', '"a\\"b"'),
+        ("a\\b", '"a\\\\b"'),
+        ("a\n12:00:00 info accepted", '"a\\n12:00:00 info accepted"'),
+        ("\x1b[2J", '"\\u001b[2J"'),
+        ("a\u2028b", '"a\\u2028b"'),
+        ("\x7f", '"\\u007f"'),
+        ("naïve", "naïve"),
+    ],
+)
+def test_a_value_in_a_text_log_cannot_be_taken_for_anything_else(value: object, shown: str) -> None:
+    record = logging.makeLogRecord({"msg": "refused %s", "args": ("a\nb",), "client": value, "after": 1})
+    assert Plain().format(record).endswith(f"refused a\\nb client={shown} after=1")
+
+
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    assert url_of("::1", 8081, tls=False) == "http://[::1]:8081"
+    assert url_of("127.0.0.1", 443, tls=True) == "https://127.0.0.1:443"
 
 
 def told(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:

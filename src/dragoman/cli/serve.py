@@ -59,6 +59,7 @@ def serve(
     from dragoman.registry.http.logs import set_up
     from dragoman.registry.http.server import Server
     from dragoman.registry.http.server import ServerOptions as RegistryOptions
+    from dragoman.registry.http.serving import url_of
 
     given: dict[str, Any] = {"host": host, "registry_port": registry_port, "gateway_port": gateway_port}
     settings = replace(
@@ -83,10 +84,10 @@ def serve(
     options = _gateway(settings, store, config, public)
     set_up(LogStyle(settings.log).value, settings.log_level)
     bound = listen(options)
-    scheme = "https" if settings.certificate else "http"
+    place = url_of(settings.host, bound.getsockname()[1], tls=settings.certificate is not None)
     with Server(registry) as running:
         hint(f"Registry on {running.url} with {redacted(store)}.")
-        hint(f"Gateway on {scheme}://{settings.host}:{bound.getsockname()[1]}. Stop with Ctrl-C.")
+        hint(f"Gateway on {place}. Stop with Ctrl-C.")
         if options.sep is not None:
             hint(f"SEP on {settings.host}, UDP port {options.sep.port}.")
         if not options.gateway.policy.rules:

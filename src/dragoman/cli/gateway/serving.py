@@ -66,6 +66,7 @@ def serve(
     from dragoman.gateway.http.server import SepOptions, ServerOptions, listen
     from dragoman.gateway.http.server import serve as serve_on
     from dragoman.registry.http.logs import set_up
+    from dragoman.registry.http.serving import url_of
     from dragoman.registry.http.workers import run_workers
 
     file = configured(config, public)
@@ -98,7 +99,7 @@ def serve(
         )
     set_up(log.value, log_level.value)
     bound = listen(options)
-    place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
+    place = url_of(host, bound.getsockname()[1], tls=certificate is not None)
     count = len(gateway.policy.rules)
     hint(f"Gateway on {place} with {redacted(store)}; public destinations: {count}. Stop with Ctrl-C.")
     if options.sep is not None:

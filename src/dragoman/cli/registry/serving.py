@@ -49,6 +49,7 @@ def serve(
     from dragoman.registry.http.logs import set_up
     from dragoman.registry.http.server import ServerOptions, listen
     from dragoman.registry.http.server import serve as serve_on
+    from dragoman.registry.http.serving import url_of
     from dragoman.registry.http.workers import run_workers
 
     jwt = JwtOptions.from_file(jwt_key, jwt_algorithm, jwt_audience, jwt_issuer) if jwt_key else None
@@ -76,7 +77,7 @@ def serve(
     )
     set_up(log.value, log_level.value)
     bound = listen(options)
-    place = f"{'https' if certificate else 'http'}://{host}:{bound.getsockname()[1]}"
+    place = url_of(host, bound.getsockname()[1], tls=certificate is not None)
     hint(f"Registry on {place} with {redacted(url)}. Look at {place}/docs; stop with Ctrl-C.")
     if workers > 1:
         # A store that cannot be used is told once, not by each worker again and again.

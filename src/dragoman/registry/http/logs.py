@@ -12,6 +12,8 @@ LogForm = Literal["json", "text"]
 
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
+_ENDS_A_VALUE = frozenset(' ="\\')
+
 
 class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
@@ -30,9 +32,24 @@ class JsonLines(logging.Formatter):
 class Plain(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
-        text = f"{at} {record.levelname.lower():7} {record.getMessage()} {extras}".rstrip()
+        extras = " ".join(f"{name}={_quoted(value)}" for name, value in _extras(record).items())
+        text = f"{at} {record.levelname.lower():7} {_in_one_line(record.getMessage())} {extras}".rstrip()
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _quoted(value: object) -> str:
+    """As it is, if it cannot be taken for anything else. What it says may come from anywhere."""
+    text = str(value)
+    if text and text.isprintable() and not _ENDS_A_VALUE.intersection(text):
+        return text
+    return json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _in_one_line(text: str) -> str:
+    """Without characters that would look like another line, or that a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:

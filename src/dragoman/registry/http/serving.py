@@ -63,6 +63,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def url_of(host: str, port: int, *, tls: bool) -> str:
+    """Where a server is. An address of IPv6 stands in brackets."""
+    name = f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{name}:{port}"
+
+
 def bind(options: Listening) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
@@ -137,8 +143,7 @@ class ServerThread:
 
     def __init__(self, name: str, running: Uvicorn, bound: socket.socket) -> None:
         host, port = bound.getsockname()[:2]
-        scheme = "https" if running.config.is_ssl else "http"
-        self.url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        self.url = url_of(host, port, tls=running.config.is_ssl)
         self._name = name
         self._running = running
         self._socket = bound
