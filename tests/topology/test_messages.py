@@ -18,8 +18,11 @@ from dragoman.core.message import Message
 from dragoman.registry import connect
 from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topic, Topology
 from dragoman.topology.admins.broker import BrokerAdmin
-from dragoman.topology.admins.multicast.sockets import Network, Outgoing
+from dragoman.topology.admins.multicast.datagram import DATA, HEAD, beat, parse, single, topic_hash
+from dragoman.topology.admins.multicast.seals import Sealer
+from dragoman.topology.admins.multicast.sockets import Group, Network, Outgoing
 from dragoman.topology.metrics import Metrics, Origin, TopicMetrics
+from dragoman.topology.signing import Signer, new_key
 from tests.client.conftest import payloads
 from tests.topology.records import Note, Price, Quote
 from tests.topology.world import LOOPBACK, Inbox, allowed, linked, memory_url, until
@@ -452,6 +455,81 @@ async def test_only_announced_senders_are_heard_by_multicast() -> None:
         await publisher.send(Price("known", 1.0))
         await inbox.has(1)
         assert inbox.got == [Price("known", 1.0)]
+
+
+HUGE = 2**63
+FORGERIES = {
+    "a beat": lambda topic, sender: beat(topic, sender, HUGE, 0),
+    "a message": lambda topic, sender: single(topic, sender, HUGE, 0, b"\0\0 forged"),
+    "a piece": lambda topic, sender: HEAD.pack(b"dM", 1, DATA, topic, sender, HUGE, 0, 100, 0, 2) + b"x",
+}
+
+
+@pytest.mark.parametrize("when", ["first", "later"])
+@pytest.mark.parametrize("forged", FORGERIES)
+async def test_a_forged_datagram_of_multicast_is_counted_and_changes_nothing_else(
+    forged: str, when: str
+) -> None:
+    async with Topology([LOOPBACK], registry=allowed()) as topology:
+        inbox = Inbox()
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        await linked(topology)
+        metrics = topology.metrics.of(inbox_topic(topology))
+        [endpoint] = [each for each in topology.own_endpoints() if "multicast.sender" in each.more]
+        more = endpoint.more
+        data = FORGERIES[forged](topic_hash(endpoint.topic.path), int(more["multicast.sender"], 16))
+        receiver = topology.slots[0].handler.receiver
+
+        def forge() -> None:
+            for each in parse(data):
+                receiver._take(each, None)
+
+        if when == "first":
+            receiver._links[int(more["multicast.sender"], 16)].course.__init__()
+            metrics.origins.clear()
+            forge()
+        for number in range(50):
+            await publisher.send(Price("a", float(number)))
+            if when == "later" and number > 2:
+                await inbox.has(number + 1)
+                forge()
+        await inbox.has(50)
+        await until(lambda: metrics.forged == (1 if when == "first" else 47))
+        [origin] = metrics.origins.values()
+        await until(lambda: origin.sequence._said == 50)
+        assert [price.bid for price in inbox.got] == [float(number) for number in range(50)]
+        assert (metrics.missing, origin.sequence.duplicates) == (0, 0)
+        assert metrics.unsigned == 0
+
+
+async def test_senders_with_an_identity_sign_and_others_cannot_speak_for_them() -> None:
+    async with Topology([LOOPBACK], registry=allowed(), signer=Signer("host-a", new_key())) as topology:
+        inbox = Inbox()
+        await topology.offer("prices", inbox).wait(30)
+        publisher = await topology.publisher("prices")
+        await linked(topology)
+        metrics = topology.metrics.of(inbox_topic(topology))
+        [endpoint] = [each for each in topology.own_endpoints() if "multicast.sender" in each.more]
+        group = Group.of(endpoint.more["multicast.group"], endpoint.more["multicast.port"])
+        names = topic_hash(endpoint.topic.path), int(endpoint.more["multicast.sender"], 16)
+        out = Outgoing(Network("lo", 1, 65536))
+        await publisher.send(Price("a", 1.0))
+        await inbox.has(1)
+        # The very next numbers, which nothing but the signature tells from the sender's own.
+        for number in (2, 3):
+            out.put(single(*names, number, 0, b"\0\0forged"), group)
+            out.put(beat(*names, number, 0), group)
+        await until(lambda: metrics.unsigned == 4)
+        out.put(Sealer()(*names, beat(*names, 3, 0)), group)
+        await until(lambda: metrics.forged == 1)
+        await publisher.send(Price("a", 2.0))
+        await publisher.send(Price("x" * 50_000, 3.0))
+        await inbox.has(3)
+        assert [price.bid for price in inbox.got] == [1.0, 2.0, 3.0]
+        assert (metrics.missing, metrics.invalid) == (0, 0)
+        assert (metrics.unsigned, metrics.forged) == (4, 1)
+        out.close()
 
 
 async def test_what_is_not_a_record_is_refused_with_advice() -> None:

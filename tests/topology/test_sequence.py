@@ -23,6 +23,26 @@ def test_every_number_is_received_missing_or_a_duplicate(numbers: list[int], las
     assert tracked.missing == last - len(set(numbers))
 
 
+@given(
+    st.lists(st.integers(1, 60) | st.integers(0, 2**64).map(lambda lie: -1 - lie), max_size=80),
+    st.integers(60, 70),
+)
+def test_what_others_say_for_a_sender_is_undone_by_its_own_word(words: list[int], last: int) -> None:
+    """Negative ones are lies."""
+    tracked = Sequence()
+    for word in [w for w in words if w < 0][:2]:
+        tracked.reach(-1 - word)
+    tracked.reach(0)
+    for word in words:
+        if word < 0:
+            tracked.reach(-1 - word)
+        else:
+            tracked.take(word)
+    tracked.reach(last)
+    came = {word for word in words if word > 0}
+    assert (tracked.received, tracked.missing) == (len(came), last - len(came))
+
+
 def test_what_was_before_the_first_number_heard_does_not_count() -> None:
     tracked = Sequence()
     tracked.take(1000)

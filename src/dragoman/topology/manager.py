@@ -168,7 +168,7 @@ class Topology:
 
     async def add_admin(self, admin: str | Admin) -> Admin:
         """Also while running: topics that fit it better move over, without a break."""
-        made = open_admin(admin, frozenset(self._shared.codecs.names)) if isinstance(admin, str) else admin
+        made = admin if not isinstance(admin, str) else self._opened(admin)
         if made.type in self._admin_types():
             raise ConfigurationError(
                 f"There is an admin {made.type!r} already.",
@@ -184,6 +184,10 @@ class Topology:
             raise
         self._wiring.reconcile_all()
         return made
+
+    def _opened(self, url: str) -> Admin:
+        names = frozenset(self._shared.codecs.names)
+        return open_admin(url, names, signed=self._signer is not None)
 
     async def remove_admin(self, type: str) -> None:
         """Its topics move to other admins first, where one takes them."""

@@ -23,6 +23,8 @@ _COUNTERS = {
     "invalid": "Messages that could not be read.",
     "unwanted": "Messages of types that no subscriber takes.",
     "overflowed": "Messages that found a full queue.",
+    "forged": "Datagrams whose numbers or signatures cannot be their sender's.",
+    "unsigned": "Datagrams without the signature that their sender has announced.",
 }
 
 _GAUGES = {
@@ -85,6 +87,8 @@ class TopicMetrics:
     invalid: int = 0
     unwanted: int = 0
     overflowed: int = 0
+    forged: int = 0
+    unsigned: int = 0
     origins: dict[str, Origin] = field(default_factory=dict)
     _received_before: int = 0
     """From origins that are forgotten, as is the next."""

@@ -13,10 +13,10 @@ from dragoman.topology.signing import Signer
 POSSIBLE_ADMINS = frozenset({*names(BROKERS), MulticastAdmin.type})
 
 
-def open_admin(url: str, serializers: frozenset[str]) -> Admin:
-    """``multicast://`` or any broker's URL."""
+def open_admin(url: str, serializers: frozenset[str], *, signed: bool = False) -> Admin:
+    """``multicast://`` or any broker's URL. ``signed``: this program has an identity."""
     if scheme_of(url) == MulticastAdmin.type:
-        return MulticastAdmin(url, serializers)
+        return MulticastAdmin(url, serializers, signed=signed)
     return BrokerAdmin(url, serializers)
 
 

@@ -9,12 +9,19 @@ MOST_GAPS = 4096
 
 
 class Sequence:
-    """The numbers of one sender, from the first that was heard of."""
+    """The numbers of one sender, from the first that was heard of.
 
-    __slots__ = ("_closed", "_gaps", "_next", "duplicates", "received")
+    What a sender says of itself (``reach``) is kept apart from what has come (``take``). Only the last that
+    it said counts, so a false word has no effect as soon as a true one comes.
+    """
+
+    __slots__ = ("_begun", "_closed", "_gaps", "_next", "_said", "duplicates", "received")
 
     def __init__(self) -> None:
         self._next: int | None = None
+        self._begun = False
+        """A number has come. Before that, ``_next`` is only what the sender said."""
+        self._said = -1
         self._gaps: list[tuple[int, int]] = []
         self.received = 0
         self.duplicates = 0
@@ -22,6 +29,10 @@ class Sequence:
 
     def take(self, number: int) -> bool:
         """Whether this one is new."""
+        if not self._begun:
+            self._begun = True
+            if self._next is None or number < self._next:
+                self._next = number
         if number == self._next or self._next is None:
             self._next = number + 1
         elif number > self._next:
@@ -35,15 +46,14 @@ class Sequence:
 
     def reach(self, number: int) -> None:
         """The sender says that this is the last number it has used: what is not here by now is missing."""
-        if self._next is None:
+        if not self._begun and (self._next is None or number < self._next):
             self._next = number + 1
-        elif number >= self._next:
-            self._lack(self._next, number + 1)
-            self._next = number + 1
+        self._said = number
 
     @property
     def missing(self) -> int:
-        return self._closed + sum(end - start for start, end in self._gaps)
+        said = 0 if self._next is None else max(0, self._said + 1 - self._next)
+        return self._closed + said + sum(end - start for start, end in self._gaps)
 
     def _lack(self, start: int, end: int) -> None:
         self._gaps.append((start, end))

@@ -14,6 +14,7 @@ from dragoman.core.options import positive, positive_int, read_options
 from dragoman.topology.admin import Inlet, Wanted
 from dragoman.topology.admins.multicast.datagram import HEAD, LARGEST_DATAGRAM, topic_hash
 from dragoman.topology.admins.multicast.receiver import MulticastReceiver
+from dragoman.topology.admins.multicast.seals import SEAL_BYTES, Sealer
 from dragoman.topology.admins.multicast.sender import MulticastSender
 from dragoman.topology.admins.multicast.sockets import Group, Listener, Network, Outgoing
 from dragoman.topology.scoring import Profile, Score, weigh
@@ -56,9 +57,11 @@ class MulticastAdmin:
 
     type = "multicast"
 
-    def __init__(self, url: str, serializers: frozenset[str]) -> None:
+    def __init__(self, url: str, serializers: frozenset[str], *, signed: bool = False) -> None:
+        """``signed``: the program has an identity, so what it sends shows that it has sent it."""
         options = read_options(url, _OPTIONS)
         self.url = url
+        self._signed = signed
         self._network = Network(
             options.get("interface"), options.get("ttl", 1), options.get("buffer", 8 * 1024 * 1024)
         )
@@ -67,9 +70,10 @@ class MulticastAdmin:
         self._port: int = options.get("port", 5452)
         self._heartbeat: float = options.get("heartbeat", 2.0)
         self._addresses = _addresses(url, options.get("groups", 16))
-        if self._size <= HEAD.size:
+        least = HEAD.size + (SEAL_BYTES if signed else 0)
+        if self._size <= least:
             raise ConfigurationError(
-                f"A datagram of {self._size} bytes has no room.", next=f"Use more than {HEAD.size}.", url=url
+                f"A datagram of {self._size} bytes has no room.", next=f"Use more than {least}.", url=url
             )
         self._profile = Profile(
             self.type, reliable=False, late_joiner=False, qos=QOS, serializers=serializers
@@ -111,6 +115,7 @@ class MulticastAdmin:
             (self._size, self._largest),
             f"{wanted.topic.key}.{wanted.setting(SERIALIZER)}",
             self._senders.remove,
+            Sealer() if self._signed else None,
         )
         self._senders.append(sender)
         return sender

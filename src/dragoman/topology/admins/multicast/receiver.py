@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, FrameError
 from dragoman.topology.admin import Inlet, Wanted
 from dragoman.topology.admins.multicast.assembly import Assembly
+from dragoman.topology.admins.multicast.course import Course, Verdict
 from dragoman.topology.admins.multicast.datagram import BEAT, DATA, Datagram, topic_hash
+from dragoman.topology.admins.multicast.seals import Sealed, read_key
 from dragoman.topology.admins.multicast.sockets import Group, Listener
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.envelope import NO_HEADERS, unwrap
 from dragoman.topology.parcel import Parcel, parcel_of
 from dragoman.topology.settings import OVERFLOW, QUEUE
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 log = logging.getLogger("dragoman.topology")
 
@@ -34,6 +41,9 @@ class Link:
     serializer: str
     group: Group
     assembly: Assembly
+    key: Ed25519PublicKey | None = None
+    """Of a sender with an identity. Then nothing counts that it has not signed."""
+    course: Course = field(default_factory=Course)
 
 
 class MulticastReceiver:
@@ -56,7 +66,8 @@ class MulticastReceiver:
         self._links: dict[int | None, Link] = {}
         self._strangers: dict[int, Link] = {}
         self._groups: dict[Group, set[str]] = {}
-        self._queue: deque[tuple[Link, Datagram, bytes | None]] = deque()
+        self._queue: deque[tuple[Link, Datagram | None, bytes | None]] = deque()
+        """A message, or a beat without one. Without a datagram: forget what came from there before."""
         self._room = int(wanted.setting(QUEUE))
         self._drop_oldest = wanted.setting(OVERFLOW) == "oldest"
         self._filled = asyncio.Event()
@@ -68,10 +79,12 @@ class MulticastReceiver:
             return
         more = publisher.more
         group = Group.of(more.get("multicast.group", ""), more.get("multicast.port", ""))
+        key = None if (text := more.get("multicast.key")) is None else read_key(text, publisher.id)
         if group not in self._groups:
             self._listen(group).add(self._topic, self._take)
         self._groups.setdefault(group, set()).add(publisher.id)
-        self._links[sender] = Link(publisher.id, publisher.serializer or "", group, Assembly(self._largest))
+        assembly = Assembly(self._largest)
+        self._links[sender] = Link(publisher.id, publisher.serializer or "", group, assembly, key)
 
     async def disconnect(self, publisher: Endpoint) -> None:
         sender = _sender_of(publisher)
@@ -97,9 +110,9 @@ class MulticastReceiver:
         self._strangers.clear()
         await end(self._worker)
 
-    def _take(self, datagram: Datagram) -> None:
+    def _take(self, datagram: Datagram, sealed: Sealed | None) -> None:
         link = self._links.get(datagram.sender) or self._stranger(datagram.sender)
-        if link is None:
+        if link is None or not self._believable(link, datagram, sealed):
             return
         if datagram.kind == DATA:
             message = link.assembly.add(datagram)
@@ -116,6 +129,26 @@ class MulticastReceiver:
         if len(queue) == 1:
             self._filled.set()
 
+    def _believable(self, link: Link, datagram: Datagram, sealed: Sealed | None) -> bool:
+        """Whether its sender can have sent it. If not, it is counted, and nothing else happens."""
+        metrics = self._inlet.metrics
+        if link.key is not None:
+            if sealed is None:
+                metrics.unsigned += 1
+                return False
+            if not sealed.fits(link.key, datagram.sender):
+                metrics.forged += 1
+                return False
+        verdict = link.course.judge(datagram.sequence, time.monotonic())
+        if verdict is Verdict.FORGED:
+            metrics.forged += 1
+            return False
+        if verdict is Verdict.ANEW:
+            metrics.forged += 1
+            self._queue.append((link, None, None))
+            self._filled.set()
+        return True
+
     def _make_room(self, message: bytes | None) -> bool:
         """Whether there is room now. What a message that goes leaves is a gap, which is counted as loss."""
         dropped = self._queue.popleft()[2] if self._drop_oldest else message
@@ -130,7 +163,7 @@ class MulticastReceiver:
             if len(self._strangers) >= MOST_STRANGERS:
                 del self._strangers[next(iter(self._strangers))]
             origin = f"{anyone.origin}/{sender:016x}"
-            link = replace(anyone, origin=origin, assembly=Assembly(self._largest))
+            link = replace(anyone, origin=origin, assembly=Assembly(self._largest), course=Course())
             self._strangers[sender] = link
         return link
 
@@ -139,7 +172,9 @@ class MulticastReceiver:
         while True:
             while queue:
                 link, datagram, message = queue.popleft()
-                if message is None:
+                if datagram is None:
+                    self._inlet.metrics.origins.pop(link.origin, None)
+                elif message is None:
                     self._inlet.progress(link.origin, datagram.sequence)
                 else:
                     await self._deliver(link, datagram, message)

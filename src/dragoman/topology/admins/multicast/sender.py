@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from dragoman.core.errors import BrokerUnavailable, EncodeError
 from dragoman.topology.admins.multicast.datagram import HEAD, beat, pieces, single, topic_hash
+from dragoman.topology.admins.multicast.seals import SEAL_BYTES, Sealer
 from dragoman.topology.admins.multicast.sockets import Group, Outgoing
 from dragoman.topology.envelope import NO_HEADERS, wrap
 from dragoman.topology.parcel import Parcel, extras_of
@@ -31,12 +32,16 @@ class MulticastSender:
         limits: tuple[int, int],
         channel: str,
         closed: Callable[[MulticastSender], None],
+        sealer: Sealer | None = None,
     ) -> None:
         self.channel = channel
         self._topic = topic_hash(topic.path)
         self._group = group
         self._out = out
         self._size, self._largest = limits
+        self._sealer = sealer
+        if sealer is not None:
+            self._size -= SEAL_BYTES
         self._sender = secrets.randbits(64)
         self._sequence = 0
         self._beats = FEW_BEATS
@@ -50,6 +55,8 @@ class MulticastSender:
             "multicast.port": str(group.port),
             "multicast.sender": f"{self._sender:016x}",
         }
+        if sealer is not None:
+            self.properties = {**self.properties, "multicast.key": sealer.public}
 
     async def send(self, parcel: Parcel) -> None:
         extras = extras_of(parcel)
@@ -98,12 +105,12 @@ class MulticastSender:
         """At the end of the turn. What the network does not take then is lost, and noticed as such."""
         if self._bundle:
             with contextlib.suppress(OSError):
-                self._out.put(self._taken(), self._group)
+                self._put(self._taken())
 
     async def _hand_over(self, data: bytes) -> None:
         while True:
             try:
-                self._out.put(data, self._group)
+                self._put(data)
                 return
             except BlockingIOError:
                 await self._out.room()
@@ -120,7 +127,12 @@ class MulticastSender:
             self._beats = max(0, self._beats - 1)
             # One that is lost here is as one lost on the way: there are more.
             with contextlib.suppress(OSError):
-                self._out.put(beat(self._topic, self._sender, self._sequence, now), self._group)
+                self._put(beat(self._topic, self._sender, self._sequence, now))
+
+    def _put(self, data: bytes) -> None:
+        if self._sealer is not None:
+            data = self._sealer(self._topic, self._sender, data)
+        self._out.put(data, self._group)
 
     async def close(self) -> None:
         try:

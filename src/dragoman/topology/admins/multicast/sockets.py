@@ -12,10 +12,14 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
-from dragoman.topology.admins.multicast.datagram import Datagram, parse
+from dragoman.topology.admins.multicast.datagram import SEAL, Datagram, parse
+from dragoman.topology.admins.multicast.seals import Sealed
 
 AT_ONCE = 512
 """Datagrams read before other tasks have their turn."""
+
+
+Take = Callable[[Datagram, Sealed | None], None]
 
 
 class Group(NamedTuple):
@@ -142,13 +146,13 @@ class Listener:
     def __init__(self, group: Group, network: Network) -> None:
         self._socket = listening_socket(group, network)
         self._loop = asyncio.get_running_loop()
-        self._topics: dict[int, list[Callable[[Datagram], None]]] = {}
+        self._topics: dict[int, list[Take]] = {}
         self._loop.add_reader(self._socket, self._read)
 
-    def add(self, topic: int, take: Callable[[Datagram], None]) -> None:
+    def add(self, topic: int, take: Take) -> None:
         self._topics.setdefault(topic, []).append(take)
 
-    def remove(self, topic: int, take: Callable[[Datagram], None]) -> None:
+    def remove(self, topic: int, take: Take) -> None:
         self._topics[topic].remove(take)
         if not self._topics[topic]:
             del self._topics[topic]
@@ -161,9 +165,15 @@ class Listener:
         receive, topics = self._socket.recv, self._topics
         with contextlib.suppress(BlockingIOError):
             for _ in range(AT_ONCE):
-                for datagram in parse(receive(65536)):
+                data = receive(65536)
+                sealed = None
+                for datagram in parse(data):
+                    if datagram.kind == SEAL:
+                        # Only in the first place: another one is passed over.
+                        sealed = sealed or Sealed(datagram, data)
+                        continue
                     for take in topics.get(datagram.topic, ()):
-                        take(datagram)
+                        take(datagram, sealed)
 
     def close(self) -> None:
         self._loop.remove_reader(self._socket)

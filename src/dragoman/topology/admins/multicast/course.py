@@ -1,0 +1,54 @@
+"""Where a sender's numbers can be. One far from there is somebody else's, or comes after a long silence."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+NEAR = 65_536
+"""Numbers that a sender may be ahead or behind at once, by loss or because datagrams overtake each other."""
+QUIET = 5.0
+"""Seconds without a datagram in the course, until others are believed. A sender speaks more often."""
+RUN = 3
+"""So many datagrams have to continue each other then."""
+
+
+class Verdict(Enum):
+    TAKE = auto()
+    FORGED = auto()
+    ANEW = auto()
+    """What came before was not the sender's: take this one, and forget the others."""
+
+
+class Course:
+    __slots__ = ("_at", "_heard", "_other", "_run", "_sure")
+
+    def __init__(self) -> None:
+        self._at: int | None = None
+        self._sure = False
+        """A second datagram has continued the first one."""
+        self._heard = 0.0
+        self._other = 0
+        self._run = 0
+
+    def judge(self, number: int, now: float) -> Verdict:
+        """``now`` is of a clock that does not jump."""
+        at = self._at
+        if at is None:
+            return self._move(number, now)
+        if abs(number - at) <= NEAR:
+            self._at = max(at, number)
+            self._heard, self._sure, self._run = now, True, 0
+            return Verdict.TAKE
+        if not self._sure:
+            return self._move(number, now)
+        self._run = self._run + 1 if self._run and 0 <= number - self._other <= NEAR else 1
+        self._other = number
+        if self._run < RUN or now - self._heard <= QUIET:
+            return Verdict.FORGED
+        return self._move(number, now)
+
+    def _move(self, number: int, now: float) -> Verdict:
+        """Far ahead is what was missed; else the earlier numbers were not the sender's."""
+        anew = self._at is not None and (number < self._at or not self._sure)
+        self._at, self._heard, self._run = number, now, 0
+        return Verdict.ANEW if anew else Verdict.TAKE
