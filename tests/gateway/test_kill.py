@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -76,6 +79,60 @@ async def test_a_killed_gateway_loses_nothing_that_it_accepted(tmp_path: Path) -
         async with httpx.AsyncClient(base_url=url, timeout=60.0) as web, Client(*places, [Shares]):
             for each in accepted:
                 assert await collected(web, each) == each.client.request_id
+
+
+async def test_a_response_is_not_lost_with_the_client_that_left_or_the_gateway_that_was_killed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "gateway.toml").write_text(f'{CONFIG}collect = "once"\n')
+    asked = request("service.shares", "insert", client_id="c", security="1")
+
+    @orchestrator("service.shares")
+    class Shares:
+        @on("insert")
+        async def insert(self, envelope: Envelope) -> list[Datum]:
+            return [datum("done", envelope.client.request_id)]
+
+    places = (f"embedded://{tmp_path}/.dragoman", f"sqlite://{tmp_path}/.dragoman/registry.db")
+    with gateway(tmp_path) as (url, _):
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as web, Client(*places, [Shares]):
+            assert await dropped(web, asked)
+            await until_stored(tmp_path, "SELECT count(*) FROM gateway_responses")
+        with unread(url, to_json(collection(asked))):
+            await until_stored(tmp_path, "SELECT count(*) FROM gateway_responses WHERE leased_until > 0")
+    for _ in range(2):
+        with gateway(tmp_path) as (url, _):
+            async with httpx.AsyncClient(base_url=url, timeout=60.0) as web:
+                other = to_json(collection(asked, collector="another"))
+                assert (await web.post("/collection", content=other, headers=JSON)).status_code == 204
+                assert await collected(web, asked) == asked.client.request_id
+    with gateway(tmp_path) as (url, _):
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as web:
+            done = to_json(collection(asked, done=True))
+            assert (await web.post("/collection", content=done, headers=JSON)).status_code == 204
+    with gateway(tmp_path) as (url, _):
+        async with httpx.AsyncClient(base_url=url, timeout=60.0) as web:
+            again = await web.post("/collection", content=to_json(collection(asked)), headers=JSON)
+            assert again.status_code == 204
+
+
+@contextmanager
+def unread(url: str, body: bytes) -> Iterator[None]:
+    """A client that asks, and leaves without reading the answer."""
+    host, port = url.removeprefix("http://").split(":")
+    head = f"POST /collection HTTP/1.1\r\nhost: x\r\ncontent-length: {len(body)}\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(f"{head}content-type: application/json\r\n\r\n".encode() + body)
+        yield
+
+
+async def until_stored(folder: Path, counting: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.closing(sqlite3.connect(folder / ".dragoman/gateway.db", timeout=60)) as store:
+                if store.execute(counting).fetchone() == (1,):
+                    return
+            await asyncio.sleep(0.02)
 
 
 async def collected(web: httpx.AsyncClient, of: Envelope) -> str | None:
