@@ -11,7 +11,7 @@ from typing import Any
 from dragoman.client.batch import Batch, Runner, batches
 from dragoman.client.burial import burial
 from dragoman.client.chain import Chain
-from dragoman.client.composition import compose, guarded
+from dragoman.client.composition import compose, contained, guarded
 from dragoman.client.consumer import Consumer, Pace
 from dragoman.client.contracts import Contracts
 from dragoman.client.delivery import Delivery
@@ -139,11 +139,12 @@ class Assembly:
             straight = None
             if endpoint.transaction is None and not endpoint.transactional:
                 straight = chain.straight(inner, alone=not own and answers is None)
-            return compose(chain.around(), inner), straight
-        together = compose((*chain.observing(), *chain.repeating()), inner)
+            return compose(chain.around(), contained(inner)), straight
+        whole = contained(inner)
+        together = compose((*chain.observing(), *chain.repeating()), whole)
         alone = compose(
             (*chain.observing(), *chain.failing(), *chain.repeating()),
-            lambda delivery: inner(Batch([delivery])),
+            lambda delivery: whole(Batch([delivery])),
         )
         return compose(chain.before(), Runner(together, alone).join), None
 

@@ -1,20 +1,88 @@
-"""Cancellation: of a handler by the loop, or of something inside it."""
+"""How handling a message may end: with a result, an exception, or in ways that ``except Exception`` misses.
+
+Python has exceptions that are not ``Exception``: cancellations, ``SystemExit``, those of extension modules. A
+handler may also cancel its own task. None of them may take the task of a lane with it, and none may be taken
+for the end of the client: that is known from ``ENDING`` alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextvars import ContextVar
 
 from dragoman.core.ending import is_ending
 from dragoman.core.errors import ClientError
 
+ENDING: ContextVar[Callable[[], bool]] = ContextVar("dragoman-ending")
+"""Set in the task of a lane: whether the client, and not a handler, ends this task."""
 
-def as_failure(error: asyncio.CancelledError) -> Exception:
-    """If something inside the current task was cancelled, and not the task itself, a failure like others.
+_PROGRAM = (SystemExit, KeyboardInterrupt)
+"""They end the program. The message is not acknowledged, so it is delivered again."""
 
-    Raises ``error`` if it is the task that is to end.
+
+def as_failure(error: BaseException) -> Exception:
+    """The failure that handlers and middleware around this one see.
+
+    Raises ``error`` if it ends the program, or if the current task is cancelled: a timeout around the handler
+    may have done that, and it needs the cancellation.
     """
-    if is_ending():
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, (*_PROGRAM, GeneratorExit)):
         raise error
+    if isinstance(error, asyncio.CancelledError):
+        if is_ending():
+            raise error
+        return _cancelled()
+    return ClientError(
+        f"The handler ended with {type(error).__qualname__}, which is not an Exception.",
+        code="client.handler-ended",
+        next="Raise an Exception from the handler, or catch this one there.",
+    )
+
+
+async def failure_of(error: BaseException) -> Exception:
+    """The failure that the error strategy of an endpoint sees: outside of all that users have written.
+
+    Raises ``error`` if it ends the program, or if the client ends this task.
+    """
+    if not isinstance(error, asyncio.CancelledError):
+        failure = as_failure(error)
+        await take_back_cancellation()
+        return failure
+    if _is_closing():
+        raise error
+    await take_back_cancellation()
+    return _cancelled()
+
+
+async def take_back_cancellation() -> None:
+    """Undo what a handler did to the task that called it, so that the next message does not suffer from it.
+
+    Raises ``CancelledError`` if the client ends this task.
+    """
+    task = asyncio.current_task()
+    while task is not None and task.cancelling() and ENDING.get(None) is not None:
+        if _is_closing():
+            raise asyncio.CancelledError
+        while task.cancelling():
+            task.uncancel()
+        try:
+            # A cancellation that was not delivered yet would come at the next await.
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if _is_closing():
+                raise
+
+
+def _is_closing() -> bool:
+    """Outside of a lane, whoever cancels the task means it."""
+    closing = ENDING.get(None)
+    return is_ending() if closing is None else closing()
+
+
+def _cancelled() -> ClientError:
     return ClientError(
         "The handler ended by a cancellation of its own.",
         code="client.handler-cancelled",

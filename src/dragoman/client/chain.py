@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dragoman.client.burial import Bury, burial
-from dragoman.client.composition import after_failure, when_failed
+from dragoman.client.composition import after_failure, contained, when_failed
 from dragoman.client.condition import Condition, read_condition
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.invocation import value_function
@@ -52,7 +52,7 @@ class Chain:
         """The short way to the endpoint, if it can have one; ``alone`` if nothing is around it inside."""
         if not self._idle:
             return None
-        failed = after_failure((*self.failing(), *self.repeating()), inner)
+        failed = after_failure((*self.failing(), *self.repeating()), contained(inner))
         function = value_function(self.endpoint) if alone else None
         condition = self._condition or Condition(None, None)
         return Straight(inner, function, failed, condition, self.counters, self.pauses.now)

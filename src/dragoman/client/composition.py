@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from dragoman.client.cancellation import as_failure
+from dragoman.client.cancellation import as_failure, failure_of, take_back_cancellation
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Handler, Middleware, Outcome
@@ -59,6 +59,26 @@ def _failing_first(error: Exception, next: Handler) -> Handler:
         if errors:
             raise errors.pop()
         return await next(delivery)
+
+    return handle
+
+
+def contained(handler: Handler) -> Handler:
+    """Only outcomes and exceptions of the class ``Exception`` come out, in whatever way the handler ends.
+
+    What is around it (retries, dead letters) relies on that.
+    """
+
+    async def handle(delivery: Delivery) -> Outcome:
+        try:
+            outcome = await handler(delivery)
+        except BaseException as error:
+            failure = await failure_of(error)
+            if failure is error:
+                raise
+            raise failure from error
+        await take_back_cancellation()
+        return outcome
 
     return handle
 

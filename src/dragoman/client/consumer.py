@@ -60,6 +60,7 @@ class Consumer:
         self._receiver: Receiver | None = None
         self._flight: Flight | None = None
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
         self._beat_at = 0.0
         self._flowing = False
         """Many messages came the last time, so probably more are waiting."""
@@ -68,10 +69,14 @@ class Consumer:
         """Join the group, without receiving yet."""
         self._receiver = receiver = await self._broker.subscribe(self._subscription)
         cumulative = self._broker.capabilities.acknowledgement is Acknowledgement.CUMULATIVE
-        self._flight = Flight(receiver, cumulative, self._intakes)
+        self._flight = Flight(receiver, cumulative, self._intakes, self._is_torn_down)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=f"dragoman {self._subscription.group}")
+
+    def _is_torn_down(self) -> bool:
+        """Whether the loop's task is cancelled, but not by ``stop``: then all tasks of the program are."""
+        return self._task is not None and not self._stopping and self._task.cancelling() > 0
 
     @property
     def group(self) -> str:
@@ -100,13 +105,15 @@ class Consumer:
             except Exception as error:
                 failures += 1
                 self._report(error, failures)
-                if failures >= PATIENCE:
+                if failures >= PATIENCE or (self._flight is not None and self._flight.broken is not None):
                     await self._give_up_receiver()
                 if not await self._pauses(_rest(failures)):
                     return
 
     async def _round(self, receiver: Receiver, flight: Flight) -> None:
         flowing, self._flowing = self._flowing, False
+        if flight.broken is not None:
+            raise flight.broken
         flight.collect()
         if not flowing:
             await flight.settle()
@@ -181,6 +188,7 @@ class Consumer:
         await self._stop()
 
     async def _stop(self) -> None:
+        self._stopping = True
         if self._task is not None:
             await end(self._task)
         await self._leave()

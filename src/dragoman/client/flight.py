@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
-from dragoman.client.cancellation import as_failure
+from dragoman.client.cancellation import ENDING, failure_of, take_back_cancellation
 from dragoman.client.histogram import LEAST
-from dragoman.client.lane import Direct, Intake, Lane, Place, Reading, Stretch
+from dragoman.client.lane import Batching, Direct, Intake, Lane, Place, Reading, Stretch
 from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
 from dragoman.core.broker import Receiver
 from dragoman.core.ending import end
-from dragoman.core.errors import Revoked
+from dragoman.core.errors import ClientError, Revoked
 from dragoman.core.message import Message
 from dragoman.core.run import Entry, Run, message_at, offset_of, runs_of
 
@@ -36,7 +36,14 @@ class Flight:
     it has work, so that a handler which never waits costs no task of its own.
     """
 
-    def __init__(self, receiver: Receiver, cumulative: bool, intakes: Mapping[str, Intake]) -> None:
+    def __init__(
+        self,
+        receiver: Receiver,
+        cumulative: bool,
+        intakes: Mapping[str, Intake],
+        torn_down: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``torn_down`` is true if the whole event loop ends, without the client being closed first."""
         self.count = 0
         self.waiting = 0
         self._receiver = receiver
@@ -49,6 +56,10 @@ class Flight:
         self._progress: asyncio.Future[None] | None = None
         self.stopped: Exception | None = None
         """Why nothing more is to be handled."""
+        self.broken: Exception | None = None
+        """Why a lane has ended early. What is in flight is safe with a new receiver only."""
+        self._torn_down = torn_down
+        self._ending = False
 
     @property
     def unhandled(self) -> int:
@@ -56,7 +67,7 @@ class Flight:
         return max(0, self.count - sum(place.done for place in self._places.values()))
 
     def take(self, messages: Sequence[Message]) -> None:
-        if self.stopped is not None:
+        if self.stopped is not None or self.broken is not None:
             return
         for run in runs_of(messages):
             place = self._places.get((run.channel, run.partition))
@@ -67,23 +78,51 @@ class Flight:
             self.count += place.take(run)
             for lane in place.lanes:
                 if lane.task is None and len(lane):
-                    work = self._work if place.intake.batch is None else self._work_in_batches
-                    lane.task = asyncio.create_task(work(place, lane))
+                    lane.task = asyncio.create_task(self._work(place, lane))
 
     async def _work(self, place: Place, lane: Lane) -> None:
         RECEIVER.set(self._receiver)
+        ENDING.set(self._is_ending)
         try:
-            while (stretch := lane.next()) is not None:
-                place.worked.append(stretch)
-                await self._work_on(stretch, place)
+            if place.intake.batch is None:
+                while (stretch := lane.next()) is not None:
+                    place.worked.append(stretch)
+                    await self._work_on(stretch, place)
+            else:
+                await self._work_in_batches(place, lane, place.intake.batch)
+        except BaseException as error:
+            # Without this, the success of a later message would acknowledge this one, too.
+            lane.leave_out()
+            if not (isinstance(error, asyncio.CancelledError) and self._is_ending()):
+                self._break(error)
+            if not isinstance(error, Exception):
+                if not isinstance(error, GeneratorExit) and (task := asyncio.current_task()) is not None:
+                    task.add_done_callback(_retrieve)
+                raise
         finally:
             lane.task = None
             self._tell_progress()
+
+    def _is_ending(self) -> bool:
+        return self._ending or self._torn_down()
+
+    def _break(self, error: BaseException) -> None:
+        """Have the loop open a new receiver, which is given all that is not acknowledged."""
+        if self.broken is None:
+            self.broken = ClientError(
+                f"Handling messages broke off: {type(error).__qualname__}.",
+                code="client.broken-off",
+                next="Nothing to do: what was in flight is delivered again.",
+            )
+            self.broken.__cause__ = error
+        for lane in self._lanes():
+            lane.clear()
 
     async def _work_on(self, stretch: Stretch, place: Place) -> None:
         intake, run, lost = place.intake, stretch.run, self._receiver.lost
         handle, observe = intake.handle, intake.latency.observe
         direct = intake.direct if run.plain else None
+        cancelling = _cancelling()
         asked, started = 0.0, perf_counter()
         while stretch.begun < stretch.end:
             at = stretch.places[stretch.begun]
@@ -103,14 +142,14 @@ class Flight:
             stretch.begun += 1
             try:
                 outcome = await handle(run.messages[at])
-            except asyncio.CancelledError as error:
-                outcome = kept(run.one(at), as_failure(error))
-            except Exception as error:
-                outcome = kept(run.one(at), error)
+            except BaseException as error:
+                outcome = kept(run.one(at), await failure_of(error))
             ended = perf_counter()
             observe(ended - started)
             started = ended
             self._came_out(stretch, place, outcome)
+            if cancelling():
+                await take_back_cancellation()
 
     async def _hand_over(
         self,
@@ -125,6 +164,7 @@ class Flight:
         One turn of this loop is what each message costs beside its reading and its handler.
         """
         begun, counters, latency = stretch.begun, place.intake.counters, place.intake.latency
+        cancelling = _cancelling()
         quick, slow = 0, 0.0
         first = asked = started = perf_counter()
         try:
@@ -138,10 +178,8 @@ class Flight:
                 stretch.begun = begun = begun + 1
                 try:
                     await function(value)
-                except asyncio.CancelledError as error:
-                    failure: Exception = as_failure(error)
-                except Exception as error:
-                    failure = error
+                except BaseException as error:
+                    failure = await failure_of(error)
                 else:
                     counters.handled += 1
                     stretch.ended = begun
@@ -154,6 +192,8 @@ class Flight:
                     started = ended
                     if self._progress is not None:
                         self._tell_progress()
+                    if cancelling():
+                        await take_back_cancellation()
                     continue
                 entry = stretch.run, stretch.places[begun - 1]
                 outcome = await _failed(entry, failure, direct)
@@ -173,41 +213,38 @@ class Flight:
         else:
             self._unfinished(place, stretch.leave_out(), outcome)
 
-    async def _work_in_batches(self, place: Place, lane: Lane) -> None:
-        RECEIVER.set(self._receiver)
-        batch = place.intake.batch
-        assert batch is not None
-        try:
-            while len(lane):
+    async def _work_in_batches(self, place: Place, lane: Lane, batch: Batching) -> None:
+        while len(lane):
+            try:
                 await lane.filled(batch.size, batch.wait)
-                entries = []
-                for entry in lane.begin(batch.size):
-                    if self._receiver.lost(message_at(entry)):
-                        self._forget(place, entry)
-                    else:
-                        entries.append(entry)
-                if not entries:
-                    continue
-                messages = [run.messages[at] for run, at in entries]
-                started = perf_counter()
-                outcomes: Sequence[Outcome]
-                try:
-                    outcomes = await batch.handle(messages)
-                except asyncio.CancelledError as error:
-                    failure = as_failure(error)
-                    outcomes = [kept(message, failure) for message in messages]
-                except Exception as error:
-                    outcomes = [kept(message, error) for message in messages]
-                place.intake.latency.observe(perf_counter() - started)
-                for entry, outcome in zip(entries, outcomes, strict=True):
-                    if outcome.acknowledge:
-                        self._finish(place, entry[0], [entry[1]])
-                    else:
-                        self._unfinished(place, entry, outcome)
-                self._tell_progress()
-        finally:
-            lane.task = None
+            except asyncio.CancelledError as error:
+                # A handler may have had its task cancelled some time later.
+                await failure_of(error)
+                continue
+            entries = []
+            for entry in lane.begin(batch.size):
+                if self._receiver.lost(message_at(entry)):
+                    self._forget(place, entry)
+                else:
+                    entries.append(entry)
+            if not entries:
+                continue
+            messages = [run.messages[at] for run, at in entries]
+            started = perf_counter()
+            outcomes: Sequence[Outcome]
+            try:
+                outcomes = await batch.handle(messages)
+            except BaseException as error:
+                failure = await failure_of(error)
+                outcomes = [kept(message, failure) for message in messages]
+            place.intake.latency.observe(perf_counter() - started)
+            for entry, outcome in zip(entries, outcomes, strict=True):
+                if outcome.acknowledge:
+                    self._finish(place, entry[0], [entry[1]])
+                else:
+                    self._unfinished(place, entry, outcome)
             self._tell_progress()
+            await take_back_cancellation()
 
     def _unfinished(self, place: Place, entry: Entry, outcome: Outcome) -> None:
         if outcome.later is not None:
@@ -348,6 +385,7 @@ class Flight:
         """
         for lane in self._lanes():
             lane.clear()
+        self._ending = True
         running = self._running()
         if running:
             log.warning("Handlers were ended before they had finished.", extra={"handlers": len(running)})
@@ -362,9 +400,12 @@ class Flight:
 
 def _read(direct: Direct, stretch: Stretch) -> Reading | None:
     """The next values. A codec that fails as none should is met on the long way, where all is dealt with."""
-    with contextlib.suppress(Exception):
+    try:
         return direct.read(stretch.run, stretch.next(_AHEAD))
-    return None
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException:
+        return None
 
 
 async def _failed(entry: Entry, error: Exception, direct: Direct) -> Outcome:
@@ -372,7 +413,18 @@ async def _failed(entry: Entry, error: Exception, direct: Direct) -> Outcome:
     message = message_at(entry)
     try:
         return await direct.failed(message, error)
-    except asyncio.CancelledError as cancelled:
-        return kept(message, as_failure(cancelled))
-    except Exception as failure:
-        return kept(message, failure)
+    except BaseException as failure:
+        return kept(message, await failure_of(failure))
+
+
+def _cancelling() -> Callable[[], int]:
+    """How often the current task was cancelled."""
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """What ends the program is reported by the program, not by the task."""
+    if not task.cancelled():
+        task.exception()

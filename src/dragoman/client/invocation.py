@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -36,7 +35,9 @@ def invocation(
     async def invoke(delivery: Delivery) -> Outcome:
         try:
             result = await call(delivery)
-        except asyncio.CancelledError as error:
+        except Exception:
+            raise
+        except BaseException as error:
             raise as_failure(error) from error
         if result is not None:
             check_undeclared(delivery.message, result)
@@ -46,7 +47,9 @@ def invocation(
         assert answers is not None
         try:
             result = await call(delivery)
-        except asyncio.CancelledError as error:
+        except Exception:
+            raise
+        except BaseException as error:
             raise as_failure(error) from error
         if result is not None or not silent:
             await answers.reply(delivery, result)
@@ -65,7 +68,9 @@ def _streaming(call: Call, answers: Answers) -> Handler:
     async def invoke(delivery: Delivery) -> Outcome:
         try:
             await answers.stream(delivery, call(delivery))
-        except asyncio.CancelledError as error:
+        except Exception:
+            raise
+        except BaseException as error:
             raise as_failure(error) from error
         return DONE
 

@@ -152,6 +152,11 @@ class Lane:
             entries += [(stretch.run, at) for at in some]
         return entries
 
+    def leave_out(self) -> None:
+        """The message that is being handled is not done, and never will be in this flight."""
+        if self._current is not None and self._current.begun > self._current.ended:
+            self._current.leave_out()
+
     def cut(self, offset: int) -> None:
         for each in self._stretches():
             each.cut(offset)

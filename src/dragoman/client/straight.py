@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from dragoman.client.cancellation import as_failure
+from dragoman.client.cancellation import failure_of
 from dragoman.client.condition import Condition
 from dragoman.client.delivery import Delivery, Route
 from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
@@ -75,10 +74,8 @@ class Straight:
                 result = await function(value)
                 if result is not None:
                     check_undeclared(message, result)
-            except asyncio.CancelledError as error:
-                failure = as_failure(error)
-            except Exception as error:
-                failure = error
+            except BaseException as error:
+                failure = await failure_of(error)
             else:
                 counters.handled += 1
                 return DONE
@@ -98,10 +95,12 @@ class Straight:
             delivery = _delivery(message, route, value)
             try:
                 outcome = await inner(delivery)
-            except Exception as error:
-                return await failed(delivery, error)
-            counters.handled += outcome.acknowledge
-            return outcome
+            except BaseException as error:
+                failure = await failure_of(error)
+            else:
+                counters.handled += outcome.acknowledge
+                return outcome
+            return await failed(delivery, failure)
 
         return take
 

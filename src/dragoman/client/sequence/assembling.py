@@ -124,6 +124,10 @@ class Assembler:
             outcome = await self._handle(whole)
         except Exception as error:
             outcome = kept(whole, error)
+        except BaseException:
+            # The other parts would wait for ever: they come again, with this one.
+            _settle(held, again())
+            raise
         if outcome.acknowledge:
             self._remember(id, None)
         _settle(held, outcome)
@@ -140,12 +144,17 @@ class Assembler:
         if id not in self._open:
             return
         found = self._remove(id)
-        for _, (message, later) in sorted(found.parts.items()):
-            try:
-                outcome = await self._refuse(message, reason)
-            except Exception as error:
-                outcome = kept(message, error)
-            _settle([(message, later)], outcome)
+        held = [part for _, part in sorted(found.parts.items())]
+        try:
+            for message, later in held:
+                try:
+                    outcome = await self._refuse(message, reason)
+                except Exception as error:
+                    outcome = kept(message, error)
+                _settle([(message, later)], outcome)
+        finally:
+            # If this is cancelled, those that are left come again.
+            _settle(held, again())
 
     def _remove(self, id: bytes) -> _Open:
         found = self._open.pop(id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -57,7 +56,9 @@ class Once(NamedTuple):
             identity = identity_of(delivery, self.place, self.by_position)
             try:
                 answer = await in_thread_of(self.executor, partial(self._answer, delivery, identity))
-            except asyncio.CancelledError as error:
+            except Exception:
+                raise
+            except BaseException as error:
                 raise as_failure(error) from error
             self.counters.repeated += answer.repeated
             if answer.frame is not None and self.answers is not None:
