@@ -119,10 +119,10 @@ class Consumer:
             await flight.settle()
         if flight.count:
             await self._beat(receiver)
-        room = self._room(flight)
+        room = flight.room(self._pace.window)
         if room <= 0:
             await flight.settle()
-            if self._room(flight) <= 0:
+            if flight.room(self._pace.window) <= 0:
                 await flight.progress(BEAT / 2)
             return
         wait = 0.0 if flowing else BUSY_WAIT if flight.count else IDLE_WAIT
@@ -136,9 +136,6 @@ class Consumer:
         elif messages:
             # The lanes go first: what they finish without waiting is acknowledged in the next round.
             await asyncio.sleep(0)
-
-    def _room(self, flight: Flight) -> int:
-        return self._pace.window - flight.count + flight.waiting
 
     async def _beat(self, receiver: Receiver) -> None:
         now = time.monotonic()

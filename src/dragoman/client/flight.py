@@ -14,7 +14,7 @@ from dragoman.client.histogram import LEAST
 from dragoman.client.lane import Batching, Direct, Intake, Lane, Place, Reading, Stretch
 from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
-from dragoman.core.broker import Receiver
+from dragoman.core.broker import HoldingReceiver, Receiver
 from dragoman.core.ending import end
 from dragoman.core.errors import ClientError, Revoked
 from dragoman.core.message import Message
@@ -47,6 +47,7 @@ class Flight:
         self.count = 0
         self.waiting = 0
         self._receiver = receiver
+        self._holding = receiver if isinstance(receiver, HoldingReceiver) else None
         self._cumulative = cumulative
         self._intakes = intakes
         self._places: dict[tuple[str, int | None], Place] = {}
@@ -75,7 +76,9 @@ class Flight:
                 place = Place(self._intakes[run.channel], self._cumulative)
                 self._places[run.channel, run.partition] = place
             place.intake.counters.received += len(run)
-            self.count += place.take(run)
+            taken = place.take(run)
+            place.count += taken
+            self.count += taken
             for lane in place.lanes:
                 if lane.task is None and len(lane):
                     lane.task = asyncio.create_task(self._work(place, lane))
@@ -249,6 +252,7 @@ class Flight:
     def _unfinished(self, place: Place, entry: Entry, outcome: Outcome) -> None:
         if outcome.later is not None:
             self.waiting += 1
+            place.waiting += 1
             outcome.later.add_done_callback(lambda later: self._told(place, entry, later))
             return
         self._give_back(place, entry, outcome.delay)
@@ -259,6 +263,7 @@ class Flight:
 
     def _told(self, place: Place, entry: Entry, later: asyncio.Future[Outcome]) -> None:
         self.waiting -= 1
+        place.waiting -= 1
         if later.cancelled():
             # It came again, and by a watermark that one counts: this delivery had been given back.
             if place.watermark is None:
@@ -272,10 +277,48 @@ class Flight:
     def _finish(self, place: Place, run: Run, places: Sequence[int]) -> None:
         if place.watermark is None:
             self._done += [run.messages[at] for at in places]
-            self.count -= len(places)
+            self._leave(place, len(places))
         elif finished := place.watermark.finish_run(run, places):
             self._finished.add(place)
-            self.count -= finished
+            self._leave(place, finished)
+
+    def _leave(self, place: Place, messages: int) -> None:
+        """So many are not in flight any more."""
+        place.count -= messages
+        self.count -= messages
+
+    def room(self, window: int) -> int:
+        """How many messages may be received now.
+
+        A quarter of the window is divided among the partitions; the rest is for the first that need it. A
+        partition that has its own part, when the common part is used up, is not received from. So
+        partitions that stand still always leave something to the others. Only partitions that are added
+        while the window is full may exceed it, by their own parts.
+        """
+        free, holding = window - self.count + self.waiting, self._holding
+        if holding is None or window < 2:
+            return free
+        if not self.count:
+            holding.hold(())
+            partitions = max(1, holding.partitions)
+            own = max(1, window // (4 * partitions))
+            return max(own, window - own * (partitions - 1))
+        places = [(place, each.count - each.waiting) for place, each in self._places.items() if each.count]
+        partitions = max(holding.partitions, len(places))
+        if partitions < 2:
+            holding.hold(())
+            return free
+        own = max(1, window // (4 * partitions))
+        common = window - own * partitions - sum(count - own for _, count in places if count > own)
+        if common >= own:
+            holding.hold(())
+            return common + max(0, own - max((count for _, count in places), default=0))
+        held = {place for place, count in places if count >= own}
+        holding.hold(held)
+        if len(held) >= partitions:
+            return 0
+        room = own - max((count for place, count in places if place not in held), default=0)
+        return room if partitions <= window else min(room, free)
 
     def collect(self) -> None:
         """Note what the lanes have finished. They leave it where it lies: all at once is cheaper."""
@@ -289,15 +332,15 @@ class Flight:
     def _forget(self, place: Place, entry: Entry) -> None:
         place.intake.counters.revoked += 1
         if place.watermark is None or place.watermark.forget(offset_of(entry)):
-            self.count -= 1
+            self._leave(place, 1)
             if place.watermark is not None:
                 self._finished.add(place)
 
     def _give_back(self, place: Place, entry: Entry, delay: float) -> None:
         if place.watermark is None:
-            self.count -= 1
+            self._leave(place, 1)
         elif place.watermark.holds(offset_of(entry)):
-            self.count -= place.give_back(offset_of(entry))
+            self._leave(place, place.give_back(offset_of(entry)))
         else:
             return
         place.intake.counters.returned += 1

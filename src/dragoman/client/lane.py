@@ -186,13 +186,25 @@ class Place:
     From ``given_back`` on, messages are about to be released to the broker, which delivers them again.
     """
 
-    __slots__ = ("_turn", "given_back", "intake", "lanes", "watermark", "worked")
+    __slots__ = (
+        "_turn",
+        "count",
+        "given_back",
+        "intake",
+        "lanes",
+        "waiting",
+        "watermark",
+        "worked",
+    )
 
     def __init__(self, intake: Intake, cumulative: bool) -> None:
         self.intake = intake
         self.lanes = [Lane() for _ in range(intake.concurrency)]
         self.watermark = Watermark() if cumulative else None
         self.given_back: int | None = None
+        self.count = 0
+        """How many are in flight; ``waiting`` of them for others to come."""
+        self.waiting = 0
         self.worked: list[Stretch] = []
         """What the lanes work on, or have worked on and what is done of it is not noted yet."""
         self._turn = 0

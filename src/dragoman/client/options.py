@@ -184,7 +184,7 @@ class ClientOptions:
     format: str = "AVRO"
     """The schema language of the records that are sent."""
     window: int = 512
-    """Messages in flight per group: received and not handled yet."""
+    """Messages in flight per group: received and not handled yet. Its partitions share it."""
     largest_message: int = 64 * 1024 * 1024
     """Bytes of a frame. A larger one is not decoded, and goes to the invalid messages."""
     threads: int = 16

@@ -6,7 +6,7 @@ only turns these calls into its driver's, and its driver's errors into ``dragoma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -136,6 +136,26 @@ class Receiver(Protocol):
 
     async def close(self) -> None:
         """Leave the group. Waits for nothing; unfinished messages go to the other members at once."""
+
+
+@runtime_checkable
+class HoldingReceiver(Receiver, Protocol):
+    """A receiver that can leave out some partitions. Optional.
+
+    Without it, a partition whose handler fails or is slow may use up the window of its client, and the other
+    partitions wait for it.
+    """
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions, of all channels together, this member receives from now."""
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None:
+        """Until the next call, ``receive`` gives no messages of these channels and partitions.
+
+        The loop calls it before each ``receive``, most often with none. Nothing else changes: what is in
+        flight stays so, and the other partitions are received from.
+        """
 
 
 def check_subscription(subscription: Subscription, capabilities: Capabilities, scheme: str) -> None:

@@ -108,6 +108,25 @@ async def test_what_nobody_takes_waits_at_the_server(
         assert found == list(range(2000))
 
 
+async def test_a_partition_that_nobody_takes_does_not_stop_the_others(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "ROOM", 100)
+    monkeypatch.setattr(receiving, "_BATCH", 20)
+    monkeypatch.setattr(receiving, "_FULL_FOR", 0.05)
+    async with connected(kafka_server) as broker:
+        channel = await fresh(broker, partitions=2)
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        receiver.hold({(channel, 0)})
+        await broker.publish([Message(channel, b"%d" % number, partition=0) for number in range(1000)])
+        await until(lambda: any(holding.paused for holding in receiver._holdings.values()))
+        others = range(1000, 2000)
+        await broker.publish([Message(channel, b"%d" % number, partition=1) for number in others])
+        assert sorted(numbers(await received(receiver, 1000))) == list(others)
+        receiver.hold(())
+        assert numbers(await received(receiver, 1000)) == list(range(1000))
+
+
 async def test_a_delay_holds_up_one_partition_only(kafka_server: Kafka) -> None:
     async with connected(kafka_server) as broker:
         channel = await fresh(broker, partitions=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from dragoman.adapters.embedded.bell import Bell
@@ -47,6 +47,7 @@ class EmbeddedReceiver:
             bell.listen(one.folder / "bounds")
         self._look_at = 0.0
         self._turn = 0
+        self._held: set[tuple[int, int | None]] = set()
 
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         # Others get their turn, however busy the channel is. Nothing is taken before this point.
@@ -94,7 +95,7 @@ class EmbeddedReceiver:
         damage: DamagedLog | None = None
         for share in shares[self._turn :] + shares[: self._turn]:
             channel, partition = share.place
-            if share.leave_by is not None or partition >= len(bounds[channel]):
+            if share.leave_by is not None or share.place in self._held or partition >= len(bounds[channel]):
                 continue
             start, end = bounds[channel][partition]
             if share.progress.cursor >= end and not share.progress.aside and share.progress.position >= start:
@@ -117,7 +118,8 @@ class EmbeddedReceiver:
         return plans
 
     def _until_due(self, now: float) -> float:
-        dues = (share.progress.next_due() for share in self._membership.shares.values())
+        shares = [share for share in self._membership.shares.values() if share.place not in self._held]
+        dues = (share.progress.next_due() for share in shares)
         return min([LOOK_AROUND, *(max(0.0, due - now) for due in dues if due is not None)])
 
     async def _deliver(self, plans: list[Plan]) -> list[Message]:
@@ -142,6 +144,14 @@ class EmbeddedReceiver:
             return await self._write(work)
         finally:
             _undo(plan for plan in plans if plan not in delivered)
+
+    @property
+    def partitions(self) -> int:
+        return len(self._membership.shares)
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None:
+        if places or self._held:
+            self._held = {(self._ids.get(channel, -1), partition) for channel, partition in places}
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         def work(connection: sqlite3.Connection) -> Message | None:

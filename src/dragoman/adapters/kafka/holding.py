@@ -27,6 +27,8 @@ class Holding:
     queue: deque[Fetched] = field(default_factory=deque)
     attempts: dict[int, int] = field(default_factory=dict)
     paused: bool = False
+    full: bool = False
+    """Its queue has stayed full: nothing more is fetched until there is room in it."""
     waits_until: float = 0.0
     leaving: bool = False
 

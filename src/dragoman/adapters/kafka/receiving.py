@@ -1,7 +1,7 @@
 """A member of a Kafka group.
 
 One thread polls without pause, whatever the handlers do, so the member is never thrown out for being slow.
-What it brings waits in bounded queues; while they stay full the partitions are paused.
+What it brings waits in bounded queues; while they stay full the partitions that fill them are paused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -94,7 +94,7 @@ class KafkaReceiver:
         self._holdings: dict[Place, Holding] = {}
         self.failure: DragomanError | None = None
         """What befell it since the last ``receive``, which raises it."""
-        self._overflows = False
+        self._held: Collection[Place] = ()
         self._starts: Mapping[Any, int] = starts
         self._handover = handover
         self._ownership = ownership
@@ -141,7 +141,7 @@ class KafkaReceiver:
         now = time.monotonic()
         for place in [place for place, holding in self._holdings.items() if holding.queue]:
             holding = self._holdings[place]
-            if holding.waits_until > now or holding.leaving:
+            if holding.waits_until > now or holding.leaving or place in self._held:
                 continue
             runs = holding.deliver(limit)
             taken += runs
@@ -171,6 +171,13 @@ class KafkaReceiver:
     def _tell(self) -> None:
         if self._arrived is not None:
             _finish(self._arrived)
+
+    @property
+    def partitions(self) -> int:
+        return len(self._holdings)
+
+    def hold(self, places: Collection[Place]) -> None:
+        self._held = places
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         kept = [message for message in messages if not self.lost(message)]
@@ -303,16 +310,21 @@ class KafkaReceiver:
         return _BUSY_TICK if active else _TICK
 
     def _await_room(self) -> None:
-        if self._overflows:
-            self._overflows = self._waiting() > ROOM // 2
-        elif self._waiting() >= ROOM:
-            self._overflows = not self._errands.run_until(
-                lambda: self.closed or self._waiting() <= ROOM // 2, _FULL_FOR
-            )
+        """Wait while the queues are full. If they stay so, those with more than their part of it are full."""
+        if self._waiting() < ROOM:
+            return
+        if not self._errands.run_until(lambda: self.closed or self._waiting() <= ROOM // 2, _FULL_FOR):
+            with self._changed:
+                for holding in self._holdings.values():
+                    holding.full = holding.waiting > self._part()
 
     def _waiting(self) -> int:
+        """In the queues of all partitions that go on: one that stands still must not stop the others."""
         with self._changed:
-            return sum(holding.waiting for holding in self._holdings.values())
+            return sum(holding.waiting for holding in self._holdings.values() if not holding.full)
+
+    def _part(self) -> int:
+        return ROOM // (2 * len(self._holdings))
 
     def _keep(self, found: list[Any]) -> None:
         wrong = any(map(Raw.error, found))
@@ -343,7 +355,8 @@ class KafkaReceiver:
         now = time.monotonic()
         with self._changed:
             for place, holding in self._holdings.items():
-                stop = self._overflows or holding.waits_until > now
+                holding.full = holding.full and holding.waiting > self._part()
+                stop = holding.full or holding.waits_until > now
                 if stop and not holding.paused:
                     self.consumer.pause([TopicPartition(*place)])
                     holding.paused = True

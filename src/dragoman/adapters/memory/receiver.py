@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import count
 
 from dragoman.adapters.memory.bus import Bus
@@ -28,6 +28,7 @@ class MemoryReceiver:
         self._group = group
         self._shares: dict[Place, Share] = {}
         self._turns: list[Share] = []
+        self._held: set[Share] = set()
         self._waiter: asyncio.Future[None] | None = None
         self._thread = 0
         self._in_one_go = True
@@ -128,7 +129,7 @@ class MemoryReceiver:
         turns.append(turns.pop(0))
         taken: list[Message] = []
         for share in turns:
-            if share.leave_by is None:
+            if share.leave_by is None and share not in self._held:
                 found = share.take(limit - len(taken), now)
                 taken = taken + found if taken else found
                 if len(taken) >= limit:
@@ -140,9 +141,22 @@ class MemoryReceiver:
         if self._bus.delayed:
             wait = min(wait, self._bus.delayed[0].due - now)
         for share in self._turns:
-            if share.progress.aside and (due := share.progress.next_due()) is not None:
+            if (
+                share.progress.aside
+                and share not in self._held
+                and (due := share.progress.next_due()) is not None
+            ):
                 wait = min(wait, due - now)
         return wait
+
+    @property
+    def partitions(self) -> int:
+        return len(self._turns)
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None:
+        if places or self._held:
+            shares = self._shares
+            self._held = {share for place in places if (share := shares.get(place)) is not None}  # type: ignore[arg-type]
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         late = None

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -61,6 +61,7 @@ class MqttReceiver:
         self._stirred = asyncio.Event()
         self._care: asyncio.Task[None] | None = None
         self._trouble: DragomanError | None = None
+        self._held: set[Session] = set()
         self._used = time.monotonic()
         self._beat_at = 0.0
         self._receiving = False
@@ -279,7 +280,7 @@ class MqttReceiver:
             left = deadline - time.monotonic()
             if left <= 0:
                 return []
-            dues = [due - time.monotonic() for each in self._turns if (due := each.due()) is not None]
+            dues = [due - time.monotonic() for each in self._served() if (due := each.due()) is not None]
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, min(left, *dues, left))):
                     await self._news.wait()
@@ -290,11 +291,23 @@ class MqttReceiver:
             return []
         self._turns.append(self._turns.pop(0))
         taken: list[Message] = []
-        for session in self._turns:
+        for session in self._served():
             taken += session.take(limit - len(taken))
             if len(taken) >= limit:
                 break
         return taken
+
+    def _served(self) -> list[Session]:
+        return [each for each in self._turns if each not in self._held] if self._held else self._turns
+
+    @property
+    def partitions(self) -> int:
+        return len(self._sessions)
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None:
+        if places or self._held:
+            found = (self._sessions.get((channel, number or 0)) for channel, number in places)
+            self._held = {session for session in found if session is not None}
 
     def _complain(self) -> None:
         """What does not pass by waiting has to be told."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from dragoman.adapters.rabbitmq.catalog import Catalog
 from dragoman.adapters.rabbitmq.errors import translated
@@ -41,6 +41,7 @@ class RabbitmqReceiver:
         self._beat_at = 0.0
         self._taken: list[Message] = []
         self._turn = 0
+        self._held: Collection[tuple[str, int | None]] = ()
 
     async def open(self) -> None:
         await self._tend()
@@ -90,7 +91,7 @@ class RabbitmqReceiver:
         """From all partitions, each in its turn the first. What is taken is recorded before it is given."""
         taken = [message for message in self._taken[:limit] if not self.lost(message)]
         del self._taken[:limit]
-        shares = [share for share in self._membership.shares.values() if not share.lost]
+        shares = [share for share in self._served() if not share.lost]
         touched = []
         now = time.time()
         self._turn += 1
@@ -114,12 +115,17 @@ class RabbitmqReceiver:
             raise
         return taken
 
+    def _served(self) -> list[Share]:
+        shares = self._membership.shares
+        return [share for place, share in shares.items() if place not in self._held]
+
     def _next_event(self) -> float:
         wait = max(0.0, self._beat_at - time.monotonic()) if self._tending is None else BEAT
         now = time.time()
-        for share in self._membership.shares.values():
+        for share in self._served():
             if (due := share.progress.next_due()) is not None:
                 wait = min(wait, max(0.0, due - now))
+        for share in self._membership.shares.values():
             if share.leave_by is not None:
                 wait = min(wait, max(0.0, share.leave_by - time.monotonic()))
         return wait + 0.001
@@ -127,6 +133,13 @@ class RabbitmqReceiver:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    @property
+    def partitions(self) -> int:
+        return len(self._membership.shares)
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None:
+        self._held = places
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         late = None

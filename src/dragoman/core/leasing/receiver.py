@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dragoman.core.broker import revoked
 from dragoman.core.errors import BrokerUnavailable
@@ -37,6 +37,7 @@ class LeasedReceiver:
         self._look_at = 0.0
         self._tend_at: float | None = None
         self._turn = 0
+        self._held: Collection[tuple[str, int | None]] = ()
 
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         deadline = time.monotonic() + timeout
@@ -84,7 +85,7 @@ class LeasedReceiver:
             share
             for membership in self._memberships.values()
             for share in membership.shares.values()
-            if share.leave_by is None
+            if share.leave_by is None and share.place not in self._held
         ]
         if len(shares) > 1:
             self._turn = (self._turn + 1) % len(shares)
@@ -142,6 +143,13 @@ class LeasedReceiver:
             if (due := share.progress.next_due()) is not None:
                 waits.append(due - now)
         return max(0.0, min(waits))
+
+    @property
+    def partitions(self) -> int:
+        return sum(len(membership.shares) for membership in self._memberships.values())
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None:
+        self._held = places
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         if messages:

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from dragoman.core.broker import HoldingReceiver
 from dragoman.core.message import Message
-from dragoman.testing.brokers.rig import FULL, Harness, numbered, payloads
+from dragoman.testing.brokers.rig import FULL, Harness, numbered, payload, payloads
 
 
 @pytest.mark.asyncio
@@ -109,6 +110,25 @@ class DeliveryTests:
             found = await rig.collect(receiver, payloads(20))
             assert {message.channel for message in found if message.payload in payloads(10)} == {left}
             assert {message.channel for message in found if message.payload in payloads(10, 10)} == {right}
+
+    async def test_a_held_partition_waits_and_the_others_go_on(self, harness: Harness) -> None:
+        async with harness.rig() as rig:
+            broker = await rig.broker()
+            left, right = await rig.channel(broker), await rig.channel(broker)
+            receiver = await rig.receiver(broker, (left, right))
+            if not isinstance(receiver, HoldingReceiver):
+                pytest.skip("the receiver cannot hold partitions")
+            await broker.publish([*numbered(left, 20, keys=8), *numbered(right, 20, start=20, keys=8)])
+            receiver.hold({(left, None), (left, 0), (left, 1)})
+            found = await rig.collect(receiver, payloads(20, start=20))
+            assert {message.channel for message in found} == {right}
+            await broker.publish(numbered(left, 1, start=40))
+            await rig.nothing_more(receiver)
+            assert receiver.partitions >= 2
+            receiver.hold(())
+            found = await rig.collect(receiver, [*payloads(20), payload(40)])
+            assert {message.channel for message in found} == {left}
+            await rig.nothing_more(receiver)
 
     async def test_channels_do_not_mix(self, harness: Harness) -> None:
         async with harness.rig() as rig:
