@@ -376,6 +376,39 @@ async def test_closing_lets_running_handlers_finish_and_leaves_queued_messages(
     assert broker.receiver.closed
 
 
+async def test_closing_leaves_no_gap_before_what_is_handled(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With cumulative acknowledgement, what is handled behind a gap would be delivered again."""
+    handled: list[int] = []
+    running, go = asyncio.Event(), asyncio.Event()
+
+    async def handle(number: int) -> None:
+        if number == 5:
+            running.set()
+        if number in (0, 5):
+            await go.wait()
+        handled.append(number)
+
+    async def drain(self: Flight, timeout: float, beat: float) -> None:
+        asyncio.get_running_loop().call_soon(go.set)
+        await real_drain(self, timeout, beat)
+
+    real_drain = Flight.drain
+    monkeypatch.setattr(Flight, "drain", drain)
+    async with client(broker, worker(handle, EndpointOptions(concurrency=2))):
+        # Without keys they take turns: the even ones queue in one lane, the odd ones in the other.
+        broker.receiver.deliver(*(message._replace(key=None) for message in numbered(12)))
+        await running.wait()
+    receiver = broker.receiver
+    if broker.capabilities.acknowledgement is Acknowledgement.CUMULATIVE:
+        assert sorted(handled) == [0, 1, 2, 3, 4, 5]
+        assert max(receiver.offsets) == 5
+    else:
+        assert sorted(handled) == sorted(receiver.offsets) == [0, 1, 3, 5]
+    assert receiver.released == []
+
+
 async def test_a_handler_that_outlives_the_drain_timeout_is_ended_unacknowledged(
     broker: ScriptedBroker,
 ) -> None:

@@ -405,12 +405,15 @@ class Flight:
             place.given_back = min(waiting, default=None)
 
     async def drain(self, timeout: float, beat: float) -> None:
-        """Start nothing more, wait for running handlers, end those that take too long, settle.
+        """Wait for running handlers, end those that take too long, settle.
 
-        Queued messages stay unacknowledged: the broker gives them to another member.
+        Of the queued messages, only those are still handled that have a later one of their partition handled
+        or running already: with cumulative acknowledgement that one would be delivered again otherwise. The
+        others stay unacknowledged: the broker gives them to another member.
         """
-        for lane in self._lanes():
-            lane.clear()
+        self.collect()
+        for place in self._places.values():
+            place.close_gaps()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (running := self._running()) and loop.time() < deadline:

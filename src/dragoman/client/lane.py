@@ -79,6 +79,11 @@ class Stretch:
         """How many are handled and not noted."""
         return self.ended - self.noted + len(self.others)
 
+    @property
+    def furthest(self) -> int:
+        """The highest offset that was begun."""
+        return max((self.run.offsets[at] or 0 for at in self.places[: self.begun]), default=-1)
+
     def next(self, limit: int) -> Sequence[int]:
         """The first of those that wait."""
         return self.places[self.begun : min(self.begun + limit, self.end)]
@@ -251,6 +256,18 @@ class Place:
     def done(self) -> int:
         """How many are handled and not noted yet."""
         return sum(each.done for each in self.worked)
+
+    def close_gaps(self) -> None:
+        """Handle nothing more but what comes before a message that is handled or being handled."""
+        furthest = -1
+        if self.watermark is not None:
+            begun = (each.furthest for each in self.worked)
+            furthest = max(self.watermark.furthest_finished, max(begun, default=-1))
+        for lane in self.lanes:
+            if furthest < 0:
+                lane.clear()
+            else:
+                lane.cut(furthest)
 
     def give_back(self, offset: int) -> int:
         """This message and all later ones are not ours any more; how many of them were unfinished."""

@@ -32,6 +32,11 @@ class Watermark:
         """Whether this message is in flight and unfinished."""
         return offset in self._open
 
+    @property
+    def furthest_finished(self) -> int:
+        """The highest offset that is finished and waits for an earlier one; less than 0 if none does."""
+        return max(self._finished, default=-1)
+
     def take(self, offset: int) -> bool:
         """Note a message; ``False`` if it is in flight already, or finished and waits for others."""
         if offset in self._open or offset in self._finished:
