@@ -29,7 +29,14 @@ from dragoman import (
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.flight import Flight
 from dragoman.client.history import history
-from dragoman.core.errors import ChannelNotFound, ClientError, EncodeError, StartupError, Unsupported
+from dragoman.core.errors import (
+    ChannelNotFound,
+    ClientError,
+    DragomanError,
+    EncodeError,
+    StartupError,
+    Unsupported,
+)
 from dragoman.core.registry import Registry
 from dragoman.schema.framing import unframe
 from dragoman.schema.tagging import tags
@@ -417,6 +424,80 @@ async def test_a_client_can_be_entered_again(tmp_path: Path) -> None:
         async with client:
             await client.publish("loan.requests", REQUEST)
     assert client.metrics.of("loan.requests").published == 2
+
+
+async def test_leaving_a_client_closes_all_that_it_has_opened(tmp_path: Path) -> None:
+    handled: list[int] = []
+
+    @endpoint("requests")
+    async def on_order(order: LoanRequest) -> None:
+        handled.append(order.request_id)
+
+    url, registry = f"embedded://{tmp_path / 'broker'}", f"sqlite://{tmp_path / 'registry.db'}"
+    client = Client(url, registry, [on_order], database=f"sqlite://{tmp_path / 'app.db'}")
+    async with client:
+        broker, opened, database = client.broker, client.registry, client.database
+        await client.publish("requests", LoanRequest(1, 1.0, 1))
+        await until(lambda: handled)
+    assert client.in_flight == 0
+    with pytest.raises(ClientError):
+        _ = client.broker
+    with pytest.raises(DragomanError):
+        await broker.channels()
+    with pytest.raises((DragomanError, RuntimeError)):
+        await opened.contracts()
+    with pytest.raises((DragomanError, RuntimeError)), database.transaction():
+        pass
+    async with Client(url, registry) as other:
+        await other.publish("requests", LoanRequest(2, 1.0, 1))
+        # It waits for a member: the one that was there is gone.
+        async with other.poll("requests", LoanRequest, limit=1) as orders:
+            assert [order.request_id async for order in orders] == [2]
+    assert handled == [1]
+
+
+RUNNING = """
+import asyncio, signal, sys
+from dragoman import Client, endpoint, record
+
+@record
+class Order:
+    number: int
+
+async def main():
+    begun, ended = asyncio.Event(), False
+
+    @endpoint("orders")
+    async def on_order(order: Order) -> None:
+        nonlocal ended
+        begun.set()
+        await asyncio.sleep(0.05)
+        ended = True
+
+    async def ask():
+        await begun.wait()
+        signal.raise_signal(getattr(signal, sys.argv[1]))
+
+    async with Client("memory://", "memory://", [on_order]) as client:
+        await client.publish("orders", Order(1))
+        asking = asyncio.create_task(ask())
+        await client.run()
+    await asking
+    print("handled" if ended else "not handled")
+    before = signal.SIG_DFL if sys.argv[1] == "SIGTERM" else signal.default_int_handler
+    print(signal.getsignal(getattr(signal, sys.argv[1])) is before)
+
+loop = asyncio.new_event_loop()
+loop.run_until_complete(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_client_that_runs_ends_in_order_when_the_process_is_asked_to_end(name: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", RUNNING, name], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "handled\nTrue\n"), ended.stderr
 
 
 async def test_a_handler_may_publish_while_its_client_closes(
