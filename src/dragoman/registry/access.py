@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from dragoman.core.errors import ConfigurationError, Forbidden
-from dragoman.registry.name import ContractName
+from dragoman.registry.name import DEFAULT_CONTEXT, ContractName
+from dragoman.schema.naming import Naming, part_of
 
 
 class Role(IntEnum):
@@ -40,7 +41,13 @@ class Grant:
     @classmethod
     def parse(cls, text: str) -> Grant:
         """``read``, or ``write:orders-`` for a prefix."""
-        role, _, prefix = text.partition(":")
+        role, colon, prefix = text.partition(":")
+        if colon and not prefix:
+            raise ConfigurationError(
+                f"The grant {text!r} has no prefix after its colon.",
+                code="registry.invalid.role",
+                next=f"Write {role}:PREFIX, or {role} alone for all contracts.",
+            )
         return cls(Role.named(role), prefix)
 
     def __str__(self) -> str:
@@ -68,6 +75,21 @@ class Principal:
                 next="Ask an administrator for a key with that role.",
             )
 
+
+def own_contract(channel: str, contract: ContractName) -> ContractName:
+    """The contract that a channel has by its own name, for the part that ``contract`` describes.
+
+    A binding acts in place of this contract: clients of the channel use the bound contract instead of it. So
+    a change of a binding needs the right to both. Channels have no contexts, a binding in any context is seen
+    by all clients of the channel.
+    """
+    if part_of(contract.contract) == "key":
+        return ContractName(DEFAULT_CONTEXT, Naming.CHANNEL.for_key(channel, ""))
+    return ContractName(DEFAULT_CONTEXT, Naming.CHANNEL.for_value(channel, ""))
+
+
+ANONYMOUS = Principal("anonymous", ())
+"""Probes on a server that asks for credentials. Nothing is granted."""
 
 EVERYBODY = Principal("anonymous", (Grant(Role.ADMIN),))
 """Whoever comes, on a server that asks for no credentials."""

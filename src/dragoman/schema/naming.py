@@ -6,6 +6,7 @@ The default is the name that Confluent's clients use, so that both meet in the s
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 
 class Naming(StrEnum):
@@ -30,6 +31,11 @@ class Naming(StrEnum):
                 return record
             case Naming.CHANNEL_RECORD:
                 return f"{channel}-{record}"
+
+
+def part_of(contract: str) -> Literal["key", "value"]:
+    """Which part of a channel's messages a contract describes when it is bound to the channel."""
+    return "key" if contract.endswith("-key") else "value"
 
 
 def channel_of(contract: str) -> str:

@@ -14,6 +14,7 @@ from dragoman.registry.http.requests import page, path_text, principal_of
 from dragoman.registry.http.subject_values import answer
 from dragoman.registry.name import ContractName
 from dragoman.registry.store import history
+from dragoman.schema.naming import part_of
 
 
 async def of_resource(request: Request) -> Response:
@@ -24,7 +25,7 @@ async def of_resource(request: Request) -> Response:
     shown = [
         _association(namespace, topic, name)
         for name in found
-        if principal.may(Role.READ, name) and (not wanted or _part(name) in wanted)
+        if principal.may(Role.READ, name) and (not wanted or part_of(name.contract) in wanted)
     ]
     return answer(page(request, shown))
 
@@ -36,14 +37,10 @@ def _association(namespace: str, topic: str, name: ContractName) -> dict[str, An
         "resourceNamespace": namespace,
         "resourceId": topic,
         "resourceType": "topic",
-        "associationType": _part(name),
+        "associationType": part_of(name.contract),
         "lifecycle": "STRONG",
         "frozen": False,
     }
-
-
-def _part(name: ContractName) -> str:
-    return "key" if name.contract.endswith("-key") else "value"
 
 
 ROUTES = [Route("/associations/resources/{namespace}/{name}", of_resource, methods=["GET"])]

@@ -6,13 +6,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dragoman.registry.access import Role
+from dragoman.registry.access import Role, own_contract
 from dragoman.registry.administration import Local
 from dragoman.registry.bundle import from_json, to_json
 from dragoman.registry.http.answers import JSON, json_answer
 from dragoman.registry.http.contracts import readable, service_of, writable
 from dragoman.registry.http.requests import number, path_text, principal_of, read_body, state_of
 from dragoman.registry.lookup import version_number
+from dragoman.registry.name import ContractName
 from dragoman.registry.store import history
 
 
@@ -22,15 +23,22 @@ async def list_channels(request: Request) -> Response:
 
 
 async def bind(request: Request) -> Response:
-    name, channel = writable(request), path_text(request, "channel")
+    name, channel = _binding(request)
     await service_of(request).bind(name, channel)
     return json_answer({"contract": str(name), "channel": channel})
 
 
 async def unbind(request: Request) -> Response:
-    name, channel = writable(request), path_text(request, "channel")
+    name, channel = _binding(request)
     await service_of(request).unbind(name, channel)
     return json_answer({"success": True})
+
+
+def _binding(request: Request) -> tuple[ContractName, str]:
+    """The contract and the channel of the path. Both must be within what was granted."""
+    name, channel = writable(request), path_text(request, "channel")
+    principal_of(request).require(Role.WRITE, own_contract(channel, name))
+    return name, channel
 
 
 async def contracts_of_channel(request: Request) -> Response:
