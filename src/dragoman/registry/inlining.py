@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from dragoman.core.database import Transaction
-from dragoman.registry.model import LATEST, StoredSchema
-from dragoman.registry.name import parse_name
+from dragoman.registry.model import LATEST, StoredSchema, StoredVersion
+from dragoman.registry.name import ContractName, parse_name
 from dragoman.registry.parsing import Parser
 from dragoman.registry.store import contracts
 
@@ -22,13 +23,30 @@ def inlined(tx: Transaction, parser: Parser, schema: StoredSchema) -> str:
     return json.dumps(written, separators=(",", ":"), ensure_ascii=False)
 
 
-def _collect(tx: Transaction, parser: Parser, schema: StoredSchema, definitions: dict[str, Any]) -> None:
+def referenced(tx: Transaction, schema: StoredSchema) -> frozenset[ContractName]:
+    """All contracts that a schema takes types from, directly and through others."""
+    found: set[ContractName] = set()
+    waiting, seen = [schema], set[tuple[str, int]]()
+    while waiting:
+        for target, version in _targets(tx, waiting.pop()):
+            found.add(target)
+            if version is not None and (target.context, version.schema.id) not in seen:
+                seen.add((target.context, version.schema.id))
+                waiting.append(version.schema)
+    return frozenset(found)
+
+
+def _targets(tx: Transaction, schema: StoredSchema) -> Iterator[tuple[ContractName, StoredVersion | None]]:
     for reference in schema.references:
         target = parse_name(reference.contract, schema.context)
         if reference.version == LATEST:
-            found = contracts.latest(tx, target)
+            yield target, contracts.latest(tx, target)
         else:
-            found = contracts.version(tx, target, reference.version, deleted=True)
+            yield target, contracts.version(tx, target, reference.version, deleted=True)
+
+
+def _collect(tx: Transaction, parser: Parser, schema: StoredSchema, definitions: dict[str, Any]) -> None:
+    for _, found in _targets(tx, schema):
         if found is not None:
             _collect(tx, parser, found.schema, definitions)
             _define(_content(tx, parser, found.schema), definitions)

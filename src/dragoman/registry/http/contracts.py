@@ -27,8 +27,8 @@ from dragoman.registry.http.requests import (
     read_json,
     state_of,
 )
-from dragoman.registry.model import Settings, StoredSchema, StoredVersion
-from dragoman.registry.name import ContractName
+from dragoman.registry.model import Draft, Settings, StoredSchema, StoredVersion
+from dragoman.registry.name import ContractName, parse_name
 from dragoman.registry.registration import Registration
 from dragoman.registry.service import RegistryService, describe_contract
 from dragoman.registry.store import contracts, history, schemas
@@ -96,16 +96,16 @@ async def get_contract(request: Request) -> Response:
 
 async def register(request: Request) -> Response:
     name = writable(request)
-    body = await read_json(request, SchemaBody)
-    asked = Registration(name, body.draft(), flag(request, "normalize"), author=principal_of(request).name)
+    draft = checked_draft(request, name, (await read_json(request, SchemaBody)).draft())
+    asked = Registration(name, draft, flag(request, "normalize"), author=principal_of(request).name)
     found = await service_of(request).submit(asked)
     return json_answer(version_value(found))
 
 
 async def find(request: Request) -> Response:
     name = readable(request)
-    body = await read_json(request, SchemaBody)
-    found = await service_of(request).search(name, body.draft(), normalize=flag(request, "normalize"))
+    draft = checked_draft(request, name, (await read_json(request, SchemaBody)).draft())
+    found = await service_of(request).search(name, draft, normalize=flag(request, "normalize"))
     return json_answer(version_value(found))
 
 
@@ -140,12 +140,10 @@ def compatibility_named(text: str) -> Compatibility:
 
 async def check(request: Request) -> Response:
     name = readable(request)
-    body = await read_json(request, SchemaBody)
+    draft = checked_draft(request, name, (await read_json(request, SchemaBody)).draft())
     asked = request.query_params.get("version")
     number = None if asked is None else lookup.version_number(asked)
-    verdict, _ = await service_of(request).judge(
-        name, body.draft(), number, normalize=flag(request, "normalize")
-    )
+    verdict, _ = await service_of(request).judge(name, draft, number, normalize=flag(request, "normalize"))
     return json_answer(
         {
             "compatible": verdict.compatible,
@@ -186,6 +184,13 @@ def deletable(request: Request, permanent: bool, part: str = "name") -> Contract
     name = contract_of(request, part)
     principal_of(request).require(Role.ADMIN if permanent else Role.WRITE, name)
     return name
+
+
+def checked_draft(request: Request, name: ContractName, draft: Draft) -> Draft:
+    """The draft, if the sender may read all that it refers to: a reference makes it part of this schema."""
+    for reference in draft.references:
+        principal_of(request).require(Role.READ, parse_name(reference.contract, name.context))
+    return draft
 
 
 def schema_value(schema: StoredSchema) -> dict[str, Any]:

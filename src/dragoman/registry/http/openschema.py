@@ -18,6 +18,7 @@ from dragoman.registry.http.contracts import compatibility_named, service_of, vi
 from dragoman.registry.http.requests import (
     context_of,
     id_of,
+    keep_not,
     path_text,
     principal_of,
     read_json,
@@ -99,13 +100,13 @@ async def get_schema(request: Request) -> Response:
     found = await visible_schema(request, id_of(request))
     users = await _users(request, found)
     first = users[0] if users else None
-    request.scope["dragoman.keep"] = False
+    keep_not(request)
     return answer(_schema_value(found, first.version if first else None, str(first.name) if first else ""))
 
 
 async def get_schema_subjects(request: Request) -> Response:
     found = await visible_schema(request, id_of(request))
-    request.scope["dragoman.keep"] = False
+    keep_not(request)
     users = await _users(request, found)
     return answer([{"subject": str(each.name), "version": each.version} for each in users])
 

@@ -78,7 +78,12 @@ def context_of(request: Request) -> str:
 
 def keep(request: Request) -> None:
     """The answer may be kept until the contract changes, or, without one, until anything is deleted."""
-    request.scope["dragoman.keep"] = True
+    request.scope.setdefault("dragoman.keep", True)
+
+
+def keep_not(request: Request) -> None:
+    """The answer depends on more rights than the one to its contract: it is never kept."""
+    request.scope["dragoman.keep"] = False
 
 
 def contract_of(request: Request, part: str = "name") -> ContractName:

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from dragoman.core.database import Transaction
 from dragoman.core.errors import ConfigurationError, InvalidSchema, SchemaError
 from dragoman.core.format import Policy
+from dragoman.registry.access import Role
 from dragoman.registry.http.answers import SUBJECT_JSON, json_answer
 from dragoman.registry.http.contracts import compatibility_named
-from dragoman.registry.http.requests import MAX_INT, ReferenceBody
-from dragoman.registry.inlining import inlined
+from dragoman.registry.http.requests import MAX_INT, ReferenceBody, keep_not, principal_of
+from dragoman.registry.inlining import inlined, referenced
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.parsing import Parser
 from dragoman.registry.refusals import invalid_policy
@@ -108,11 +109,23 @@ def form_of(request: Request, tx: Transaction, parser: Parser, schema: StoredSch
     try:
         parsed = parser.parse(tx, schema.type, schema.text, schema.references, schema.context)
         if wanted == "resolved" and schema.type == "AVRO":
+            _require_references(request, tx, schema)
             return inlined(tx, parser, schema)
     except (SchemaError, RecursionError):
         return schema.text
     render: Callable[[], str] | None = getattr(parsed.schema, wanted, None)
     return render() if render else schema.text
+
+
+def _require_references(request: Request, tx: Transaction, schema: StoredSchema) -> None:
+    """The resolved form shows the text of all that a schema refers to: the reader must have the right to it.
+
+    Such an answer is not kept, since whoever asks next may have fewer rights.
+    """
+    if schema.references:
+        keep_not(request)
+    for name in referenced(tx, schema):
+        principal_of(request).require(Role.READ, name)
 
 
 def schema_string(schema: StoredSchema, text: str) -> Json:

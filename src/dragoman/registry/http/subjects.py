@@ -13,7 +13,7 @@ from dragoman.core.errors import InvalidSchema
 from dragoman.registry import lookup, refusals
 from dragoman.registry.access import Role
 from dragoman.registry.http.answers import SUBJECT_JSON, sentence, text_answer
-from dragoman.registry.http.contracts import service_of
+from dragoman.registry.http.contracts import checked_draft, service_of
 from dragoman.registry.http.requests import (
     context_of,
     flag,
@@ -102,7 +102,12 @@ async def register(request: Request) -> Response:
     if force:
         principal_of(request).require(Role.ADMIN, name)
     author = principal_of(request).name
-    asked = Registration(name, body.draft(), flag(request, "normalize"), force, author)
+    draft = checked_draft(request, name, body.draft())
+    if draft.id is not None:
+        # All contracts of a context share its ids. A foreign id that was deleted, or the greatest there
+        # is, must not be taken by an administrator of some contracts only.
+        principal_of(request).require(Role.ADMIN, ContractName(name.context, ""))
+    asked = Registration(name, draft, flag(request, "normalize"), force, author)
     found = await service_of(request).submit(asked)
     if request.headers.get("confluent-accept-unknown-properties", "").lower() != "true":
         return answer({"id": found.schema.id})
@@ -112,9 +117,9 @@ async def register(request: Request) -> Response:
 async def find(request: Request) -> Response:
     name = await subject_of(request, Role.READ)
     body = await read_json(request, SubjectBody)
-    service = service_of(request)
-    found = await service.search(
-        name, body.draft(), normalize=flag(request, "normalize"), deleted=flag(request, "deleted")
+    draft = checked_draft(request, name, body.draft())
+    found = await service_of(request).search(
+        name, draft, normalize=flag(request, "normalize"), deleted=flag(request, "deleted")
     )
     return answer(await _shown(request, found))
 
@@ -211,7 +216,8 @@ async def _check(request: Request, number: int | None) -> Response:
     body = await read_json(request, SubjectBody)
     verbose, normalize = flag(request, "verbose"), flag(request, "normalize")
     try:
-        verdict, reasons = await service_of(request).judge(name, body.draft(), number, normalize=normalize)
+        draft = checked_draft(request, name, body.draft())
+        verdict, reasons = await service_of(request).judge(name, draft, number, normalize=normalize)
     except InvalidSchema as error:
         if not verbose:
             raise
