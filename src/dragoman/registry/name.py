@@ -45,7 +45,10 @@ def contract_name(text: str, context: str = DEFAULT_CONTEXT) -> ContractName:
     name = parse_name(text, context)
     unprintable = any(ord(letter) < 32 or 0xD800 <= ord(letter) <= 0xDFFF for letter in text)
     blank = name.contract != name.contract.strip()
-    if not name.contract or len(text) > MAX_LENGTH or unprintable or blank or name.contract in _RESERVED:
+    # With a colon in front, the name would be written as the name of a contract in another context.
+    foreign = name.contract.startswith(":")
+    unusable = not name.contract or blank or foreign or name.contract in _RESERVED
+    if unusable or unprintable or len(text) > MAX_LENGTH:
         raise invalid_name(text)
     return name
 

@@ -91,9 +91,10 @@ async def _users(request: Request) -> list[StoredVersion]:
 
     def work(tx: Transaction) -> list[StoredVersion]:
         (place,) = _contexts(tx, request, context)
-        if id is None or schemas.by_id(tx, place, id) is None:
+        schema = None if id is None else schemas.by_id(tx, place, id)
+        if schema is None or not may_see(tx, principal, schema):
             raise refusals.no_schema(path_text(request, "id"))
-        found = contracts.of_schema(tx, place, id, deleted=deleted)
+        found = contracts.of_schema(tx, place, schema.id, deleted=deleted)
         wanted = parse_name(subject, context).contract
         return [
             each

@@ -122,8 +122,9 @@ async def delete_mode(request: Request) -> Response:
 
 
 async def list_contexts(request: Request) -> Response:
-    prefix = request.query_params.get("contextPrefix", "")
-    found = {DEFAULT_CONTEXT, *await service_of(request).engine.read(contracts.contexts)}
+    prefix, principal = request.query_params.get("contextPrefix", ""), principal_of(request)
+    names = await service_of(request).engine.read(lambda tx: contracts.names(tx, deleted=True))
+    found = {DEFAULT_CONTEXT, *(name.context for name in names if principal.may(Role.READ, name))}
     return answer(page(request, sorted(name for name in found if name.startswith(prefix))))
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 
 from dragoman.core.database import Row, Transaction
+from dragoman.registry import refusals
 from dragoman.registry.model import StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.store import schemas
@@ -141,6 +142,8 @@ def having_text(
 
 
 def insert(tx: Transaction, name: ContractName, number: int, schema_id: int, author: str) -> None:
+    if number > schemas.GREATEST_NUMBER:
+        raise refusals.not_permitted(f"Subject {name} has no version left after {schemas.GREATEST_NUMBER}.")
     tx.execute(
         "INSERT INTO registry_versions (context, contract, version, schema_id, live_schema, created, author)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -160,11 +163,6 @@ def remove(tx: Transaction, name: ContractName, number: int) -> None:
         "DELETE FROM registry_versions WHERE context = ? AND contract = ? AND version = ?", (*name, number)
     )
     raise_next_version(tx, name, number)
-
-
-def contexts(tx: Transaction) -> Sequence[str]:
-    """Contexts that have versions, deleted ones included."""
-    return [row[0] for row in tx.execute("SELECT DISTINCT context FROM registry_versions ORDER BY context")]
 
 
 def remove_context(tx: Transaction, context: str) -> None:

@@ -11,8 +11,12 @@ from typing import NamedTuple
 
 from dragoman.core.database import Row, Transaction
 from dragoman.core.schema import Reference
+from dragoman.registry import refusals
 from dragoman.registry.model import Json, StoredSchema
 from dragoman.registry.name import ContractName, parse_name
+
+GREATEST_NUMBER = 2**31 - 1
+"""Of ids and of versions: clients and frames have four bytes with a sign for them."""
 
 COLUMNS = "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set, s.fingerprint"
 _GREATEST_ID = "(SELECT id FROM registry_schemas WHERE context = ? ORDER BY id DESC LIMIT 1)"
@@ -120,6 +124,8 @@ def greatest_id(tx: Transaction, context: str) -> int:
 
 
 def insert(tx: Transaction, schema: StoredSchema) -> None:
+    if schema.id > GREATEST_NUMBER:
+        raise refusals.not_permitted(f"Context {schema.context} has no id left after {GREATEST_NUMBER}.")
     tx.execute(
         "INSERT INTO registry_schemas (context, id, guid, type, body, refs, metadata, rule_set, fingerprint,"
         " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
