@@ -12,8 +12,8 @@ from pathlib import Path
 from dragoman.core.errors import ConfigurationError
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application, HttpOptions
-from dragoman.gateway.http.protocol import bounded
 from dragoman.gateway.options import GatewayOptions
+from dragoman.registry.http.connections import ConnectionLimits
 from dragoman.registry.http.serving import (
     ServerThread,
     Uvicorn,
@@ -94,8 +94,8 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
 
 
 def _server(app: Application, options: ServerOptions) -> Uvicorn:
-    protocol = bounded(options.http.head_seconds)
-    return server(app, options, protocol, behind_proxy=options.behind_proxy)
+    limits = ConnectionLimits(head_s=options.http.head_seconds)
+    return server(app, options, limits, behind_proxy=options.behind_proxy)
 
 
 class Server(ServerThread):

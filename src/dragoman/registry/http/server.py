@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 from dragoman.core.errors import ConfigurationError
 from dragoman.registry.http.app import build
 from dragoman.registry.http.authenticate import Authenticator, JwtOptions
+from dragoman.registry.http.connections import ConnectionLimits
 from dragoman.registry.http.serving import ServerThread, bind, check_certificate, is_loopback, server
 from dragoman.registry.limits import Limits
 from dragoman.registry.service import RegistryService
@@ -32,6 +33,7 @@ class ServerOptions:
     public_without_credentials: bool = False
     short_conflict_code: bool = False
     limits: Limits = field(default_factory=Limits)
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
 
 
 def check_exposure(options: ServerOptions) -> None:
@@ -58,7 +60,8 @@ class Server(ServerThread):
         except BaseException:
             bound.close()
             raise
-        super().__init__("registry", server(application(self.service, options), options), bound)
+        running = server(application(self.service, options), options, options.connections)
+        super().__init__("registry", running, bound)
 
     def close(self) -> None:
         super().close()
@@ -69,7 +72,7 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
     """Serve until a signal asks to stop; requests under way are finished first."""
     service = RegistryService.open(options.store, limits=options.limits)
     try:
-        server(application(service, options), options).run([bound])
+        server(application(service, options), options, options.connections).run([bound])
     finally:
         service.engine.close()
 

@@ -10,13 +10,15 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from dragoman.core.errors import ConfigurationError
+from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits, bounded
 
 _GRACE = 10
 """Seconds that requests under way get when the server stops."""
@@ -108,14 +110,23 @@ class Uvicorn(uvicorn.Server):
                 signal.signal(number, handler)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        if self.config.is_ssl:
+            # Uvicorn leaves a handshake the minute that asyncio gives it.
+            protocol = cast(type[BoundedProtocol], self.config.http_protocol_class)
+            create = partial(loop.create_server, ssl_handshake_timeout=protocol.limits.head_s)
+            loop.create_server = create  # type: ignore[method-assign]
+        try:
+            await super().startup(sockets)
+        finally:
+            vars(loop).pop("create_server", None)
         self.ready.set()
 
 
 def server(
     app: ASGIApp,
     options: Listening,
-    protocol: type[asyncio.Protocol] | Literal["httptools"] = "httptools",
+    limits: ConnectionLimits,
     *,
     behind_proxy: bool = True,
 ) -> Uvicorn:
@@ -123,7 +134,7 @@ def server(
     config = uvicorn.Config(
         app,
         interface="asgi3",
-        http=protocol,
+        http=bounded(limits),
         proxy_headers=behind_proxy,
         ws="none",
         lifespan="on",
@@ -131,7 +142,7 @@ def server(
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=_GRACE,
-        timeout_keep_alive=75,
+        timeout_keep_alive=limits.idle_s,
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,
     )

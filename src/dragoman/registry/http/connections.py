@@ -1,0 +1,178 @@
+"""Bounds on connections and on the heads of requests, for every server here.
+
+An application sees a request only when its head is complete. Before that, and between requests, only the
+connection can be bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_RESERVED_DESCRIPTORS = 256
+"""Files that a process keeps for its database, its logs and its libraries."""
+_MOST_CONNECTIONS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Every limit is a number a user may raise."""
+
+    head_s: float = 10.0
+    """How long the head of a request may take, from the connection or from its first byte."""
+    idle_s: int = 75
+    """How long a connection may wait for its next request."""
+    head_bytes: int = 64 * 1024
+    """The first line of a request with all its headers."""
+    connections: int | None = None
+    """How many at once; by default as many as the process has file descriptors for."""
+
+    def most_connections(self) -> int:
+        if self.connections is not None:
+            return self.connections
+        descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if descriptors == resource.RLIM_INFINITY:
+            return _MOST_CONNECTIONS
+        return max(1, descriptors - min(_RESERVED_DESCRIPTORS, descriptors // 2))
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection within limits. One subclass per server holds what its connections share.
+
+    A connection is in ``waiting_for_head`` while the head of its first request, or a head that it has begun,
+    is not complete. It is in ``idle`` between requests. When there are too many connections, the one that has
+    waited longest for a head is closed, then the one that has been idle longest. So connections that send
+    nothing cannot keep out those that do.
+    """
+
+    limits: ClassVar[ConnectionLimits]
+    most: ClassVar[int]
+    waiting_for_head: ClassVar[dict[BoundedProtocol, None]]
+    idle: ClassVar[dict[BoundedProtocol, None]]
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._in_head = False
+        self._messages = 0
+        self._head_bytes = 0
+        """Of the parts of the head that the parser has told."""
+        self._untold_bytes = 0
+        """What came since the head began, at least: the parser tells a header only when it is complete."""
+        self._too_large = False
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect_head()
+        if len(self.connections) > self.most:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        message = self._messages
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_head:
+            self._untold_bytes = self._untold_bytes + len(data) if message == self._messages else 0
+            if self._untold_bytes > self.limits.head_bytes:
+                self._too_large = True
+                self.send_400_response("")
+                return
+        if self._in_head or (self._is_quiet() and self.timeout_keep_alive_task is None):
+            # Whatever came between two requests has also ended the wait for the next one.
+            self._expect_head()
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        self._messages += 1
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._leave()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.timeout_keep_alive_task is not None and self._deadline is None:
+            self.idle[self] = None
+
+    def send_400_response(self, msg: str) -> None:
+        if not self._too_large:
+            super().send_400_response(msg)
+            return
+        text = f"The head of the request is larger than {self.limits.head_bytes} bytes."
+        self._answer(b"431 Request Header Fields Too Large", text.encode())
+
+    def _answer(self, status: bytes, text: bytes, headers: bytes = b"") -> None:
+        """The last words on this connection."""
+        head = b"HTTP/1.1 %b\r\n%bcontent-type: text/plain; charset=utf-8\r\n" % (status, headers)
+        end = b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(text), text)
+        self.transport.write(head + end)
+        self.transport.close()
+
+    def _count(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self.limits.head_bytes:
+            self._too_large = True
+            # The parser stops at any error of its listener, and the request is answered as a bad one.
+            raise ValueError("The head is too large.")
+
+    def _expect_head(self) -> None:
+        self.idle.pop(self, None)
+        self.waiting_for_head.setdefault(self)
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(self.limits.head_s, self._too_late)
+
+    def _leave(self) -> None:
+        self.idle.pop(self, None)
+        self.waiting_for_head.pop(self, None)
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _is_quiet(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _too_late(self) -> None:
+        self._leave()
+        if self._is_quiet():
+            self.transport.close()
+        else:
+            # The next request is late while the answer to the one before is still being sent.
+            self._expect_head()
+
+    def _make_room(self) -> None:
+        for candidates in (self.waiting_for_head, self.idle):
+            oldest = next((each for each in candidates if each is not self and each._is_quiet()), None)
+            if oldest is not None:
+                oldest._leave()
+                oldest.transport.abort()
+                return
+        self._leave()
+        self._answer(
+            b"503 Service Unavailable", b"The server has too many connections.", b"retry-after: 1\r\n"
+        )
+
+
+def bounded(limits: ConnectionLimits) -> type[BoundedProtocol]:
+    """The protocol of one server."""
+    shared = {"limits": limits, "most": limits.most_connections(), "waiting_for_head": {}, "idle": {}}
+    return type("Bounded", (BoundedProtocol,), shared)

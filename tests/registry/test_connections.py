@@ -1,0 +1,204 @@
+"""Connections and heads of requests have limits, and who sends nothing keeps nobody else out."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.registry.test_rights import self_signed
+
+from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits
+from dragoman.registry.http.server import Server, ServerOptions
+
+HALF = b"GET /health HTTP/1.1\r\nhost: x\r\n"
+WHOLE = HALF + b"\r\n"
+
+
+def running(limits: ConnectionLimits, **more: str) -> Server:
+    return Server(ServerOptions(store="sqlite://:memory:", port=0, connections=limits, **more))
+
+
+@contextlib.contextmanager
+def connected(server: Server) -> Iterator[socket.socket]:
+    host, port = server.url.partition("://")[2].split(":")
+    with socket.create_connection((host, int(port)), timeout=50) as connection:
+        yield connection
+
+
+def answer_to(connection: socket.socket, request: bytes) -> bytes:
+    """What comes for one request, or until the connection ends."""
+    connection.sendall(request)
+    found = b""
+    while not found.endswith(b'"up"}'):
+        part = connection.recv(10_000)
+        if not part:
+            break
+        found += part
+    return found
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the other side closes it, and says nothing. Waits for that."""
+    with contextlib.suppress(ConnectionResetError):
+        return connection.recv(100) == b""
+    return True
+
+
+@pytest.mark.parametrize("part", [b"", b"GET", HALF, HALF + b"a: " + b"b" * 1000, b"\r\n"])
+def test_a_head_that_does_not_come_is_given_up(part: bytes) -> None:
+    with running(ConnectionLimits(head_s=0.1)) as server, connected(server) as connection:
+        connection.sendall(part)
+        assert is_closed(connection)
+
+
+@pytest.mark.parametrize("part", [b"GET", HALF, b"\r\n"])
+def test_the_next_head_of_a_connection_is_given_up_too(part: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(ConnectionLimits()) as server, connected(server) as connection:
+        assert answer_to(connection, WHOLE).endswith(b'"up"}')
+        # The first head had its time, so that it does not matter how fast this test runs.
+        monkeypatch.setattr(BoundedProtocol, "limits", ConnectionLimits(head_s=0.1), raising=False)
+        monkeypatch.delattr(server._running.config.http_protocol_class, "limits")
+        connection.sendall(part)
+        assert is_closed(connection)
+
+
+def test_a_head_that_comes_byte_by_byte_gets_no_more_time() -> None:
+    with running(ConnectionLimits(head_s=0.1)) as server, connected(server) as connection:
+        connection.settimeout(0.02)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2000):
+                connection.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    if connection.recv(100) == b"":
+                        return
+            pytest.fail("the server still waits for the head")
+
+
+def test_a_connection_without_requests_is_closed() -> None:
+    with running(ConnectionLimits(idle_s=1)) as server, connected(server) as connection:
+        assert answer_to(connection, WHOLE).endswith(b'"up"}')
+        assert is_closed(connection)
+
+
+def test_a_handshake_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    limits = ConnectionLimits(head_s=0.1)
+    with (
+        running(limits, certificate=str(certificate), key=str(key)) as server,
+        connected(server) as connection,
+    ):
+        assert is_closed(connection)
+
+
+def test_half_open_connections_keep_nobody_out() -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(head_s=3600, connections=10)))
+        patient = stack.enter_context(connected(server))
+        assert answer_to(patient, WHOLE).endswith(b'"up"}')
+        half = []
+        for _ in range(60):
+            connection = stack.enter_context(connected(server))
+            connection.sendall(HALF)
+            half.append(connection)
+        for _ in range(5):
+            assert httpx.get(f"{server.url}/health", timeout=50).status_code == 200
+        # Those that have waited longest had to go. Who had a request before was left alone.
+        assert all(is_closed(connection) for connection in half[:45])
+        assert answer_to(patient, WHOLE).endswith(b'"up"}')
+
+
+def test_idle_connections_keep_nobody_out() -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(connections=5, idle_s=3600)))
+        for _ in range(20):
+            connection = stack.enter_context(connected(server))
+            assert answer_to(connection, WHOLE).endswith(b'"up"}')
+
+
+def test_a_connection_too_many_is_told() -> None:
+    """When all others are at work."""
+    upload = b"POST /contracts/x HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(connections=2)))
+        for _ in range(2):
+            busy = stack.enter_context(connected(server))
+            busy.sendall(upload)
+            assert b"100 Continue" in busy.recv(100)
+        more = stack.enter_context(connected(server))
+        found = more.recv(1000)
+        assert found.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n")
+        assert is_closed(more)
+        busy.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nhost: x\r\na: " + b"b" * 1_000_000 + b"\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 200_000 + b"\r\n",
+        b"GET /health?" + b"b" * 1_000_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nhost: x\r\n" + b"a" * 1_000_000 + b": b\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nhost: x\r\na: " + b"b" * 70_000 + b"\r\n\r\n",
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n" + b"a: b\r\n" * 200_000,
+    ],
+)
+def test_a_large_head_is_refused(server: Server, head: bytes) -> None:
+    for before in (b"", WHOLE):
+        with connected(server) as connection:
+            if before:
+                answer_to(connection, before)
+            found = b""
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(head)
+            with contextlib.suppress(ConnectionError):
+                while part := connection.recv(10_000):
+                    found += part
+            assert b"200 OK" not in found or head.startswith(b"POST")
+            if found and not head.startswith(b"POST"):
+                assert found.startswith(b"HTTP/1.1 431 ")
+    assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_header_without_end_is_refused_before_it_ends() -> None:
+    with running(ConnectionLimits(head_s=3600)) as server, connected(server) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(HALF + b"a: " + b"b" * 1_000_000)
+        with contextlib.suppress(ConnectionError):
+            while connection.recv(10_000):
+                pass
+
+
+def test_a_large_head_that_fits_into_what_was_sent_at_once_is_told_why(server: Server) -> None:
+    with connected(server) as connection:
+        found = answer_to(connection, b"GET /health HTTP/1.1\r\na: " + b"b" * 66_000 + b"\r\n\r\n")
+    assert found.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert b"larger than 65536 bytes" in found
+
+
+def test_a_usual_head_and_a_large_body_are_accepted(server: Server) -> None:
+    headers = {f"x-{number}": "y" * 1000 for number in range(50)}
+    body = {"schema": '"string"', "metadata": {"properties": {"a": "b" * 1_000_000}}}
+    with httpx.Client(base_url=server.url, headers=headers, timeout=50) as client:
+        for _ in range(2):
+            assert client.post("/contracts/orders-value", json=body).status_code == 200
+            assert client.get("/health").status_code == 200
+
+
+def test_requests_in_one_packet_are_all_answered(server: Server) -> None:
+    body = b"x" * 50_000
+    post = b"POST /nothing HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+    with connected(server) as connection:
+        connection.sendall(post + post + WHOLE[:20])
+        assert answer_to(connection, WHOLE[20:]).endswith(b'"up"}')
+
+
+def test_the_limit_of_connections_leaves_descriptors_for_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, most in ((1024, 768), (100, 50), (1, 1), (resource.RLIM_INFINITY, 65_536)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert ConnectionLimits().most_connections() == most
+        assert ConnectionLimits(connections=7).most_connections() == 7
