@@ -21,6 +21,14 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Server]:
+    """A server that asks for credentials."""
+    options = ServerOptions(store=f"sqlite://{tmp_path}/registry.db", port=0, credentials=True)
+    with Server(options) as running:
+        yield running
+
+
 TABLES = (
     "contexts",
     "schemas",

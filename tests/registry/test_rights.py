@@ -18,14 +18,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
+from tests.registry.guarding import bearer, new_key
 from tests.registry.schemas import ORDER, ORDER_WITH_NOTE
 
 from dragoman.core.errors import ConfigurationError, Forbidden
-from dragoman.registry import RegistryService, connect
+from dragoman.registry import connect
 from dragoman.registry.access import Grant
 from dragoman.registry.http.authenticate import JwtOptions
 from dragoman.registry.http.server import Server, ServerOptions, check_exposure
-from dragoman.registry.keys import REGISTRY, NewKey, create_key, create_password
+from dragoman.registry.keys import REGISTRY, create_password
 
 AUDIENCE = "registry"
 SIGNING_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -47,17 +48,6 @@ def guarded() -> Iterator[Server]:
     )
     with Server(options) as running:
         yield running
-
-
-def new_key(service: RegistryService, *grants: str, expires: float | None = None) -> NewKey:
-    given = tuple(Grant.parse(text) for text in grants)
-    return service.engine.write_now(
-        lambda tx: create_key(tx, "ada", given, expires=expires, author="test"), REGISTRY
-    )
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def signed(key: Any = SIGNING_KEY, algorithm: str = "RS256", **claims: Any) -> str:

@@ -243,6 +243,7 @@ _CODES_BY_STATUS = {
     403: "registry.forbidden",
     404: "registry.not-found",
     409: "registry.conflict",
+    429: "registry.too-many-logins",
 }
 
 

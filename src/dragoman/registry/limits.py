@@ -33,6 +33,11 @@ class Limits:
     reference_path: int = 50
     """Schemas that refer to schemas that refer to schemas."""
 
+    logins: int = 20
+    """Wrong passwords that one address may send before it must wait; it gets them back in a minute."""
+    logins_waiting: int = 50
+    """Passwords that wait to be checked, from all addresses."""
+
     patterns: int = 200
     """Regular expressions in one JSON schema."""
     pattern: int = 1000

@@ -6,6 +6,7 @@ subject API know it by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -57,6 +58,7 @@ CODES: Mapping[str, tuple[int, int]] = {
     "configuration": (422, 42201),
     "registry.unauthenticated": (401, 40101),
     "registry.forbidden": (403, 40301),
+    "registry.too-many-logins": (429, 42901),
     "registry.unavailable": (503, 50001),
     "registry": (500, 50001),
 }
@@ -74,6 +76,7 @@ _CLASSES: Mapping[str, type[DragomanError]] = {
     "registry.context-not-empty": Conflict,
     "registry.unauthenticated": Forbidden,
     "registry.forbidden": Forbidden,
+    "registry.too-many-logins": Forbidden,
     "registry.unavailable": RegistryUnavailable,
     "registry.invalid": ConfigurationError,
     "registry.too-large": ConfigurationError,
@@ -208,6 +211,16 @@ def unauthenticated(what: str = "Credentials are missing or wrong.") -> Forbidde
         what,
         code="registry.unauthenticated",
         next="Send a user and password, or a key or JWT as bearer token.",
+    )
+
+
+def too_many_logins(seconds: float) -> Forbidden:
+    """``retry_after_s`` goes into the header ``Retry-After``."""
+    return Forbidden(
+        "Too many wrong passwords, or too many logins at once.",
+        code="registry.too-many-logins",
+        next="Try again after the seconds in the header Retry-After, or use a generated key.",
+        retry_after_s=max(1, math.ceil(seconds)),
     )
 
 

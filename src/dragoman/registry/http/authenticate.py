@@ -18,7 +18,8 @@ from starlette.types import Scope
 from dragoman.core.errors import ConfigurationError, DragomanError, ExtraMissing
 from dragoman.registry.access import Grant, Principal
 from dragoman.registry.engine import Engine
-from dragoman.registry.keys import recognise
+from dragoman.registry.http.logins import Logins, address_of
+from dragoman.registry.keys import is_slow, recognise
 from dragoman.registry.refusals import unauthenticated
 from dragoman.registry.store import keys
 
@@ -72,8 +73,9 @@ class Authenticator:
         self._engine = engine
         self._jwt = _Jwt(jwt) if jwt else None
         self._known: dict[bytes, tuple[Principal, float]] = {}
-        # Stretching passwords is slow on purpose; strangers must not occupy all threads with it.
-        self._slow = asyncio.Semaphore(2)
+        self._logins = Logins(engine.limits.logins, engine.limits.logins_waiting)
+        self._under_way: dict[bytes, asyncio.Task[Principal]] = {}
+        """Credentials that are being looked up. Many connections of one client send the same at once."""
 
     def __call__(self, scope: Scope) -> Principal | Awaitable[Principal]:
         header = next((value for name, value in scope["headers"] if name == b"authorization"), None)
@@ -83,21 +85,35 @@ class Authenticator:
         known = self._known.get(digest)
         if known is not None and known[1] > time.monotonic():
             return known[0]
-        return self._look_up(header, digest)
+        return self._shared(header, digest, address_of(scope))
 
     def forget(self) -> None:
         """After a key was revoked."""
         self._known.clear()
 
-    async def _look_up(self, header: bytes, digest: bytes) -> Principal:
+    async def _shared(self, header: bytes, digest: bytes, address: str) -> Principal:
+        task = self._under_way.get(digest)
+        if task is None:
+            task = asyncio.create_task(self._look_up(header, digest, address))
+            self._under_way[digest] = task
+            task.add_done_callback(lambda done: self._landed(digest, done))
+        return await asyncio.shield(task)
+
+    def _landed(self, digest: bytes, task: asyncio.Task[Principal]) -> None:
+        self._under_way.pop(digest, None)
+        if not task.cancelled():
+            # Its error counts as seen, even if all who waited for it are gone.
+            task.exception()
+
+    async def _look_up(self, header: bytes, digest: bytes, address: str) -> Principal:
         kind, _, text = header.decode("latin-1").partition(" ")
         until = time.monotonic() + REMEMBERED
         found: Principal | None = None
         if kind.lower() == "basic":
-            found = await self._by_key(*_basic(text))
+            found = await self._by_key(*_basic(text), address)
         elif kind.lower() == "bearer" and text.count(".") == 1:
             id, _, secret = text.partition(".")
-            found = await self._by_key(id, secret)
+            found = await self._by_key(id, secret, address)
         elif kind.lower() == "bearer" and self._jwt is not None:
             found, seconds = self._jwt.principal(text.strip())
             until = min(until, time.monotonic() + seconds)
@@ -109,14 +125,15 @@ class Authenticator:
         self._known[digest] = (found, until)
         return found
 
-    async def _by_key(self, id: str, secret: str) -> Principal | None:
-        async with self._slow:
-            key = (
-                await self._engine.read(lambda tx: keys.by_id(tx, id))
-                if len(id) <= 255 and "\0" not in id
-                else None
-            )
-            return await asyncio.to_thread(recognise, key, secret)
+    async def _by_key(self, id: str, secret: str, address: str) -> Principal | None:
+        known = len(id) <= 255 and "\0" not in id
+        key = await self._engine.read(lambda tx: keys.by_id(tx, id)) if known else None
+        if not is_slow(id, key):
+            return recognise(id, key, secret)
+        async with self._logins.turn(address) as turn:
+            found = await asyncio.to_thread(recognise, id, key, secret)
+            turn.good = found is not None
+        return found
 
 
 class _Jwt:

@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.core.errors import Forbidden, RegistryError, RegistryUnavailable
-from dragoman.registry.access import EVERYBODY, Principal
+from dragoman.registry.access import ANONYMOUS, EVERYBODY, Principal
 from dragoman.registry.http.answers import json_answer
 from dragoman.registry.refusals import status_of
 
 log = logging.getLogger("dragoman.registry")
 
-OPEN = frozenset({"/health", "/ready"})
+OPEN = frozenset({b"/health", b"/ready"})
 """Probes carry no credentials, and these paths tell nothing."""
 
 Authenticate = Callable[[Scope], Principal | Awaitable[Principal]]
@@ -32,8 +32,12 @@ class Gate:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if scope["type"] != "http":
             return self._app(scope, receive, send)
-        if self._authenticate is None or scope["path"] in OPEN:
+        if self._authenticate is None:
             scope["dragoman.principal"] = EVERYBODY
+            return self._app(scope, receive, send)
+        # The path as it is routed: another spelling of it is another path.
+        if scope["raw_path"] in OPEN:
+            scope["dragoman.principal"] = ANONYMOUS
             return self._app(scope, receive, send)
         try:
             found = self._authenticate(scope)
@@ -62,6 +66,8 @@ class Gate:
 async def _turn_away(error: RegistryError, scope: Scope, receive: Receive, send: Send) -> None:
     status, number = status_of(error.code)
     answer = json_answer({"error_code": number, "message": error.what}, status)
+    if "retry_after_s" in error.where:
+        answer.headers["Retry-After"] = str(error.where["retry_after_s"])
     if status == 401:
         answer.headers["WWW-Authenticate"] = 'Basic realm="dragoman registry"'
     await answer(scope, receive, send)

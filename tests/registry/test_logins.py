@@ -1,0 +1,236 @@
+"""Logins: a budget of wrong passwords per address, and no queue for generated keys.
+
+Passwords are checked by a function that waits until the test lets it go on, so nothing depends on time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+import httpx
+import pytest
+from tests.registry.guarding import bearer, new_key, new_user
+
+from dragoman.core.errors import Forbidden
+from dragoman.registry import connect
+from dragoman.registry import keys as secrets
+from dragoman.registry.http.logins import Logins, address_of
+from dragoman.registry.http.server import Server, ServerOptions
+from dragoman.registry.limits import Limits
+
+BUDGET = Limits().logins
+PATIENCE_S = 60.0
+
+
+class Stretching:
+    """Stands in for scrypt: counts its calls, and can make them wait."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.begun = threading.Event()
+
+    def __call__(self, password: str, salt: bytes) -> bytes:
+        self.calls += 1
+        self.begun.set()
+        assert self.go_on.wait(PATIENCE_S)
+        return password.encode() + salt
+
+
+@pytest.fixture
+def stretching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stretching]:
+    made = Stretching()
+    monkeypatch.setattr(secrets, "_scrypt", made)
+    yield made
+    made.go_on.set()
+
+
+def login(server: Server, user: str, password: str) -> httpx.Response:
+    return httpx.get(f"{server.url}/subjects", auth=(user, password), timeout=PATIENCE_S)
+
+
+def test_generated_keys_do_not_queue_behind_passwords(guarded: Server, stretching: Stretching) -> None:
+    key = new_key(guarded.service, "read")
+    stretching.go_on.clear()
+    with ThreadPoolExecutor(BUDGET) as threads:
+        wrong = [threads.submit(login, guarded, f"nobody{i}", "x") for i in range(BUDGET)]
+        assert stretching.begun.wait(PATIENCE_S)
+        # Every check of a password now waits, and these are answered all the same.
+        assert login(guarded, key.id, key.secret).status_code == 200
+        assert httpx.get(f"{guarded.url}/contracts", headers=bearer(key.token)).status_code == 200
+        assert login(guarded, key.id, "wrong").status_code == 401
+        assert login(guarded, "dk_unknown", "wrong").status_code == 401
+        assert not any(each.done() for each in wrong)
+        stretching.go_on.set()
+        assert {each.result(PATIENCE_S).status_code for each in wrong} == {401}
+
+
+def test_wrong_keys_are_never_stretched(guarded: Server, stretching: Stretching) -> None:
+    key = new_key(guarded.service, "read")
+    for id in (key.id, "dk_unknown", "dk_"):
+        assert login(guarded, id, "wrong").status_code == 401
+    assert stretching.calls == 0
+
+
+def test_many_wrong_passwords_at_once_get_no_further_than_the_budget(
+    guarded: Server, stretching: Stretching
+) -> None:
+    stretching.go_on.clear()
+    with ThreadPoolExecutor(100) as threads:
+        tried = [threads.submit(login, guarded, f"nobody{i}", "x") for i in range(100)]
+        refused = [_result_while_stretching(tried, stretching) for _ in range(100 - BUDGET)]
+        for answer in refused:
+            assert (answer.status_code, answer.json()["error_code"]) == (429, 42901)
+            assert int(answer.headers["retry-after"]) >= 1
+        stretching.go_on.set()
+        assert [each.result(PATIENCE_S).status_code for each in tried] == [401] * BUDGET
+    assert stretching.calls == BUDGET
+
+
+def _result_while_stretching(tried: list[Future[httpx.Response]], stretching: Stretching) -> httpx.Response:
+    """The next that is answered while no password is checked to its end."""
+    done, _ = wait(tried, PATIENCE_S, FIRST_COMPLETED)
+    assert done
+    first = done.pop()
+    tried.remove(first)
+    assert not stretching.go_on.is_set()
+    return first.result()
+
+
+def test_a_right_password_costs_nothing(guarded: Server, stretching: Stretching) -> None:
+    for number in range(BUDGET + 5):
+        new_user(guarded.service, f"user{number}", "correct horse", "read")
+    before = stretching.calls
+    for number in range(BUDGET + 5):
+        assert login(guarded, f"user{number}", "correct horse").status_code == 200
+    assert stretching.calls == before + BUDGET + 5
+
+
+def test_who_is_known_is_served_when_the_budget_is_spent(guarded: Server, stretching: Stretching) -> None:
+    new_user(guarded.service, "ada", "correct horse", "read")
+    assert login(guarded, "ada", "correct horse").status_code == 200
+    statuses = [login(guarded, "ada", f"wrong{i}").status_code for i in range(BUDGET + 1)]
+    assert statuses == [401] * BUDGET + [429]
+    assert login(guarded, "ada", "correct horse").status_code == 200
+
+
+def test_one_credential_that_many_send_at_once_is_checked_once(
+    guarded: Server, stretching: Stretching
+) -> None:
+    new_user(guarded.service, "ada", "correct horse", "read")
+    before = stretching.calls
+    stretching.begun.clear()
+    stretching.go_on.clear()
+    with ThreadPoolExecutor(BUDGET * 2) as threads:
+        asked = [threads.submit(login, guarded, "ada", "correct horse") for _ in range(BUDGET * 2)]
+        assert stretching.begun.wait(PATIENCE_S)
+        stretching.go_on.set()
+        assert {each.result(PATIENCE_S).status_code for each in asked} == {200}
+    assert stretching.calls == before + 1
+
+
+def test_the_client_says_that_it_logged_in_too_often(stretching: Stretching) -> None:
+    options = ServerOptions(store="sqlite://:memory:", port=0, credentials=True, limits=Limits(logins=1))
+
+    async def ask(server: Server, password: str) -> str:
+        registry = connect(server.url, username="ada", password=password)
+        try:
+            with pytest.raises(Forbidden) as refused:
+                await registry.contracts()
+            return refused.value.code
+        finally:
+            await registry.close()
+
+    with Server(options) as server:
+        assert asyncio.run(ask(server, "wrong")) == "registry.unauthenticated"
+        assert asyncio.run(ask(server, "wrong too")) == "registry.too-many-logins"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def attempt(logins: Logins, address: str, good: bool = False) -> int:
+    """0 for a turn, else the seconds to wait."""
+    try:
+        async with logins.turn(address) as turn:
+            turn.good = good
+    except Forbidden as error:
+        assert error.code == "registry.too-many-logins"
+        return int(str(error.where["retry_after_s"]))
+    return 0
+
+
+async def test_the_budget_comes_back_as_time_passes() -> None:
+    clock = Clock()
+    logins = Logins(10, 50, clock)
+    assert [await attempt(logins, "a") for _ in range(12)] == [0] * 10 + [6, 6]
+    assert await attempt(logins, "b") == 0
+    clock.now += 5.9
+    assert await attempt(logins, "a") == 1
+    clock.now += 0.2
+    assert [await attempt(logins, "a") for _ in range(2)] == [0, 6]
+    clock.now += 3600
+    assert [await attempt(logins, "a") for _ in range(11)] == [0] * 10 + [6]
+
+
+async def test_a_turn_that_was_good_is_given_back() -> None:
+    logins = Logins(2, 50, Clock())
+    assert [await attempt(logins, "a", good=True) for _ in range(10)] == [0] * 10
+    assert [await attempt(logins, "a") for _ in range(3)] == [0, 0, 30]
+
+
+async def test_from_many_addresses_only_so_many_wait() -> None:
+    """And one that gives up leaves its place to another."""
+    logins = Logins(5, 3, Clock())
+    go_on = asyncio.Event()
+
+    async def hold(address: str) -> None:
+        async with logins.turn(address):
+            await go_on.wait()
+
+    tasks = [asyncio.create_task(hold(f"10.0.0.{i}")) for i in range(5)]
+    while logins._waiting < 3:
+        await asyncio.sleep(0)
+    assert await attempt(logins, "10.0.1.1") == 1
+    tasks[-1].cancel()
+    await asyncio.gather(tasks[-1], return_exceptions=True)
+    last = asyncio.create_task(hold("10.0.1.2"))
+    while logins._waiting < 3:
+        await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.gather(*tasks[:-1], last)
+    assert await attempt(logins, "10.0.1.1") == 0
+
+
+async def test_the_memory_of_addresses_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.registry.http.logins._MOST_ADDRESSES", 3)
+    logins = Logins(1, 50, Clock())
+    for address in "abcd":
+        assert await attempt(logins, address) == 0
+    assert len(logins._spent) == 3
+    assert await attempt(logins, "d") > 0
+
+
+@pytest.mark.parametrize(
+    ("client", "address"),
+    [
+        (("192.0.2.7", 5), "192.0.2.7"),
+        (("2001:db8:1:2:3:4:5:6", 5), "2001:db8:1:2::/64"),
+        (("2001:db8:1:2:ffff::", 5), "2001:db8:1:2::/64"),
+        (("::ffff:192.0.2.7", 5), "192.0.2.7"),
+        (("fe80::1%eth0", 5), "fe80::/64"),
+        (("somewhere", 0), "somewhere"),
+        (None, ""),
+    ],
+)
+def test_an_address_is_what_one_customer_has(client: tuple[str, int] | None, address: str) -> None:
+    assert address_of({"client": client}) == address
