@@ -46,6 +46,19 @@ _OWN_API = ("/contracts", "/channels", "/keys", "/history", "/export", "/import"
 _SUBJECT_SCHEMAS = ("/schemas/ids", "/schemas/guids", "/schemas/types")
 
 
+ROUTES = (
+    *operation.ROUTES,
+    *subjects.ROUTES,
+    *subject_schemas.ROUTES,
+    *subject_settings.ROUTES,
+    *contracts.ROUTES,
+    *evolution.ROUTES,
+    *keys.ROUTES,
+    *openschema.ROUTES,
+    *associations.ROUTES,
+)
+
+
 def build(
     service: RegistryService,
     *,
@@ -60,17 +73,7 @@ def build(
     answers = HotAnswers()
     service.engine.on_change(answers.forget)
     inner = Starlette(
-        routes=[
-            *operation.ROUTES,
-            *subjects.ROUTES,
-            *subject_schemas.ROUTES,
-            *subject_settings.ROUTES,
-            *contracts.ROUTES,
-            *evolution.ROUTES,
-            *keys.ROUTES,
-            *openschema.ROUTES,
-            *associations.ROUTES,
-        ],
+        routes=ROUTES,
         exception_handlers={
             DragomanError: _refuse,
             HTTPException: _plain_error,
