@@ -167,6 +167,7 @@ def test_an_administrator_of_one_prefix_takes_no_ids(roles: Roles) -> None:
         body = {"schema": '"long"', "id": id, "version": 1}
         refused = roles.admin.post("/subjects/orders-im/versions", json=body)
         assert (refused.status_code, refused.json()["error_code"]) == (403, 40301)
+        assert "all contracts of the context '.'" in refused.json()["message"]
     made = roles.root.post("/subjects/after-value/versions", json={"schema": '"bytes"'})
     assert made.json() == {"id": 3}
 

@@ -69,11 +69,18 @@ class Principal:
 
     def require(self, role: Role, contract: ContractName | str | None = None) -> None:
         if not self.may(role, contract):
-            place = "all contracts" if contract is None else f"'{contract}'"
             raise Forbidden(
-                f"{self.name} lacks the role {role.name.lower()} for {place}.",
+                f"{self.name} lacks the role {role.name.lower()} for {_place(contract)}.",
                 next="Ask an administrator for a key with that role.",
             )
+
+
+def _place(contract: ContractName | str | None) -> str:
+    if contract is None:
+        return "all contracts"
+    if isinstance(contract, ContractName) and not contract.contract:
+        return f"all contracts of the context '{contract.context}'"
+    return f"'{contract}'"
 
 
 def own_contract(channel: str, contract: ContractName) -> ContractName:
