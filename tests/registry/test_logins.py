@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 
 import httpx
 import pytest
@@ -17,12 +18,21 @@ from tests.registry.guarding import bearer, new_key, new_user
 from dragoman.core.errors import Forbidden
 from dragoman.registry import connect
 from dragoman.registry import keys as secrets
+from dragoman.registry.http import authenticate
 from dragoman.registry.http.logins import Logins, address_of
 from dragoman.registry.http.server import Server, ServerOptions
 from dragoman.registry.limits import Limits
 
 BUDGET = Limits().logins
 PATIENCE_S = 60.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Stretching:
@@ -39,6 +49,12 @@ class Stretching:
         self.begun.set()
         assert self.go_on.wait(PATIENCE_S)
         return password.encode() + salt
+
+
+@pytest.fixture(autouse=True)
+def standing_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No budget comes back while a test runs, however long that takes."""
+    monkeypatch.setattr(authenticate, "Logins", partial(Logins, clock=Clock()))
 
 
 @pytest.fixture
@@ -101,6 +117,15 @@ def _result_while_stretching(tried: list[Future[httpx.Response]], stretching: St
     return first.result()
 
 
+def test_a_user_who_is_named_like_a_key_has_a_password_too(guarded: Server, stretching: Stretching) -> None:
+    new_user(guarded.service, "dk_ada", "correct horse", "read")
+    before = stretching.calls
+    assert login(guarded, "dk_ada", "correct horse").status_code == 200
+    wrong = [login(guarded, "dk_ada", f"wrong{i}").status_code for i in range(BUDGET + 1)]
+    assert wrong == [401] * BUDGET + [429]
+    assert stretching.calls == before + 1 + BUDGET
+
+
 def test_a_right_password_costs_nothing(guarded: Server, stretching: Stretching) -> None:
     for number in range(BUDGET + 5):
         new_user(guarded.service, f"user{number}", "correct horse", "read")
@@ -148,14 +173,6 @@ def test_the_client_says_that_it_logged_in_too_often(stretching: Stretching) -> 
     with Server(options) as server:
         assert asyncio.run(ask(server, "wrong")) == "registry.unauthenticated"
         assert asyncio.run(ask(server, "wrong too")) == "registry.too-many-logins"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def attempt(logins: Logins, address: str, good: bool = False) -> int:

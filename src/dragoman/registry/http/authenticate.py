@@ -19,7 +19,8 @@ from dragoman.core.errors import ConfigurationError, DragomanError, ExtraMissing
 from dragoman.registry.access import Grant, Principal
 from dragoman.registry.engine import Engine
 from dragoman.registry.http.logins import Logins, address_of
-from dragoman.registry.keys import is_slow, recognise
+from dragoman.registry.keys import is_generated, recognise
+from dragoman.registry.model import Key
 from dragoman.registry.refusals import unauthenticated
 from dragoman.registry.store import keys
 
@@ -126,14 +127,21 @@ class Authenticator:
         return found
 
     async def _by_key(self, id: str, secret: str, address: str) -> Principal | None:
-        known = len(id) <= 255 and "\0" not in id
-        key = await self._engine.read(lambda tx: keys.by_id(tx, id)) if known else None
-        if not is_slow(id, key):
-            return recognise(id, key, secret)
+        """Generated keys wait for nothing. Whoever sends a password pays before the store is asked, too."""
+        if is_generated(id):
+            key = await self._stored(id)
+            if key is None or key.kind != "password":
+                return recognise(id, key, secret)
         async with self._logins.turn(address) as turn:
+            key = await self._stored(id)
             found = await asyncio.to_thread(recognise, id, key, secret)
             turn.good = found is not None
         return found
+
+    async def _stored(self, id: str) -> Key | None:
+        if len(id) > 255 or "\0" in id:
+            return None
+        return await self._engine.read(lambda tx: keys.by_id(tx, id))
 
 
 class _Jwt:
