@@ -9,6 +9,9 @@ from dragoman.core.broker import Subscription
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import query_of, redacted
 
+READ_AHEAD_BYTES = 64 << 20
+"""How much a connection fetches before it is handled, where the URL does not say otherwise."""
+
 
 def read_options(url: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
     """The options that were given. Unknown ones, and values that cannot be read, are refused."""

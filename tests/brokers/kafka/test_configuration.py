@@ -107,6 +107,20 @@ def test_a_subscription_that_one_member_has_alone_is_not_divided_by_the_server()
         consumer_settings(url, alone, owned=True)
 
 
+def test_reading_ahead_is_limited_in_bytes() -> None:
+    settings = read_settings("kafka://host")
+    assert settings.read_ahead_bytes == 64 << 20
+    assert settings.for_consuming()["queued.max.messages.kbytes"] == 8 * 1024
+    settings = read_settings("kafka://host?read_ahead_bytes=1")
+    assert (settings.read_ahead_bytes, settings.for_consuming()["queued.max.messages.kbytes"]) == (1, 1)
+    settings = read_settings(f"kafka://host?read_ahead_bytes={1 << 50}")
+    assert settings.for_consuming()["queued.max.messages.kbytes"] == 2_097_151
+    settings = read_settings("kafka://host?queued.max.messages.kbytes=77")
+    assert settings.for_consuming()["queued.max.messages.kbytes"] == 77
+    with pytest.raises(ConfigurationError, match="read_ahead_bytes cannot be '0'"):
+        read_settings("kafka://host?read_ahead_bytes=0")
+
+
 def test_settings_do_not_show_passwords() -> None:
     assert "hidden" not in repr(read_settings("kafka://user:hidden@host:9092"))
 

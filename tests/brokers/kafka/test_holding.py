@@ -41,8 +41,27 @@ def test_a_run_with_a_tombstone_is_not_plain() -> None:
     assert not Fetched.of(("c", 0), raws).plain
 
 
+def test_the_size_of_a_run_counts_payloads_keys_and_headers() -> None:
+    raws = [
+        Raw(
+            topic="c",
+            value=b"12345",
+            key=b"key",
+            partition=0,
+            offset=0,
+            headers=[("name", b"v"), ("x", None)],
+        ),
+        Raw(topic="c", value=None, key=b"k", partition=0, offset=1),
+        Raw(topic="c", value=b"", partition=0, offset=2),
+    ]
+    run = Fetched.of(("c", 0), raws)
+    assert run.size == 5 + 3 + 4 + 1 + 1 + 1
+    assert [part.size for part in run.split(1)] == [14, 1]
+
+
 def test_a_part_of_a_run_is_a_run() -> None:
-    run = fetched([3, 4, 8]).part(1)
+    first, run = fetched([3, 4, 8]).split(1)
+    assert (first.offsets, first.payloads) == ([3], [b"3"])
     assert (run.offsets, run.payloads, run.plain) == ([4, 8], [b"4", b"8"], True)
     assert [each.offset for each in run] == [4, 8]
 
@@ -97,9 +116,21 @@ class HoldingMachine(RuleBasedStateMachine):
         self.queue = [one for one in self.flying if one >= first] + self.queue
         self.flying = [one for one in self.flying if one < first]
 
+    @rule(messages=st.integers(1, 9), size=st.integers(1, 60))
+    def trim(self, messages: int, size: int) -> None:
+        self.holding.trim(messages, size)
+        kept = self.holding.waiting
+        dropped, self.queue = self.queue[kept:], self.queue[:kept]
+        assert kept <= 1 or self.holding.filled(messages, size) <= 1
+        assert self.holding.full == (kept > 0)
+        if dropped:
+            self.end = self.queue[-1]
+            assert self.holding.next == self.end + 1
+
     @invariant()
     def counts_are_right(self) -> None:
         assert self.holding.waiting == len(self.queue)
+        assert self.holding.waiting_bytes == sum(len(f"{offset}k") for offset in self.queue)
         assert self.holding.done == self.done
         assert self.holding.busy or not self.flying
 

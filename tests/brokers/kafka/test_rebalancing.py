@@ -103,7 +103,7 @@ async def test_what_nobody_takes_waits_at_the_server(
         receiver = await broker.subscribe(Subscription((channel,), channel))
         await broker.publish(numbered(channel, 2000))
         await until(lambda: any(holding.paused for holding in receiver._holdings.values()))
-        assert receiver._waiting() < 200
+        assert receiver._filled() < 2
         found = sorted(numbers(await received(receiver, 2000)))
         assert found == list(range(2000))
 
@@ -120,11 +120,94 @@ async def test_a_partition_that_nobody_takes_does_not_stop_the_others(
         receiver.hold({(channel, 0)})
         await broker.publish([Message(channel, b"%d" % number, partition=0) for number in range(1000)])
         await until(lambda: any(holding.paused for holding in receiver._holdings.values()))
+        assert receiver._filled() <= 0.5
         others = range(1000, 2000)
         await broker.publish([Message(channel, b"%d" % number, partition=1) for number in others])
         assert sorted(numbers(await received(receiver, 1000))) == list(others)
         receiver.hold(())
         assert numbers(await received(receiver, 1000)) == list(range(1000))
+
+
+async def test_large_messages_are_read_ahead_within_the_limit_on_bytes(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "_FULL_FOR", 0.05)
+    size, limit = 100_000, 4_000_000
+    async with connected(kafka_server, f"read_ahead_bytes={limit}") as broker:
+        channel = await fresh(broker, partitions=2)
+        payload = os.urandom(size)
+        for partition in (0, 1):
+            await broker.publish([Message(channel, payload, b"%d" % n, (), partition) for n in range(100)])
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        await until(lambda: any(holding.paused for holding in receiver._holdings.values()))
+        assert queued(receiver) <= limit
+        found: list[Message] = []
+        while len(found) < 200:
+            found += await received(receiver, 1)
+            assert queued(receiver) <= limit
+        for partition in (0, 1):
+            assert [int(each.key or b"") for each in found if each.partition == partition] == list(range(100))
+
+
+async def test_a_partition_full_of_large_messages_does_not_stop_the_others(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "_FULL_FOR", 0.05)
+    limit = 4_000_000
+    async with connected(kafka_server, f"read_ahead_bytes={limit}") as broker:
+        channel = await fresh(broker, partitions=3)
+        payload = os.urandom(100_000)
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        receiver.hold({(channel, 0), (channel, 1)})
+        for partition in (0, 1):
+            await broker.publish([Message(channel, payload, b"%d" % n, (), partition) for n in range(60)])
+            await until(lambda count=partition + 1: full(receiver) == count)
+        for n in range(60):
+            await broker.publish([Message(channel, payload, b"%d" % n, (), 2)])
+            [message] = await received(receiver, 1)
+            assert (message.partition, message.key) == (2, b"%d" % n)
+            assert queued(receiver) <= limit
+        receiver.hold(())
+        found = await received(receiver, 120)
+        for partition in (0, 1):
+            assert [int(each.key or b"") for each in found if each.partition == partition] == list(range(60))
+
+
+def full(receiver: KafkaReceiver) -> int:
+    with receiver._changed:
+        return sum(holding.full for holding in receiver._holdings.values())
+
+
+def queued(receiver: KafkaReceiver) -> int:
+    with receiver._changed:
+        runs = [run for holding in receiver._holdings.values() for run in holding.queue]
+        return sum(len(payload or b"") for run in runs for payload in run.payloads)
+
+
+async def test_subscriptions_of_one_connection_share_the_room_for_reading_ahead(kafka_server: Kafka) -> None:
+    async with connected(kafka_server, "read_ahead_bytes=1000") as broker:
+        channel = await fresh(broker)
+        first = await broker.subscribe(Subscription((channel,), channel))
+        assert first._room() == 500
+        second = await broker.subscribe(Subscription((channel,), f"{channel}-other"))
+        assert first._room() == second._room() == 250
+        await second.close()
+        assert first._room() == 500
+
+
+async def test_messages_larger_than_the_room_for_reading_ahead_are_delivered(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "_FULL_FOR", 0.05)
+    async with connected(kafka_server, "read_ahead_bytes=1000") as broker:
+        channel = await fresh(broker, partitions=2)
+        payloads = [b"%d" % number + b"." * 200_000 for number in range(20)]
+        await broker.publish([Message(channel, each, partition=at % 2) for at, each in enumerate(payloads)])
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        found = await received(receiver, 20)
+        assert sorted(each.payload or b"" for each in found) == sorted(payloads)
+        await receiver.acknowledge(list({each.partition: each for each in found}.values()))
+        assert sum(lag.behind for lag in await broker.lag(channel, channel)) == 0
 
 
 async def test_a_delay_holds_up_one_partition_only(kafka_server: Kafka) -> None:

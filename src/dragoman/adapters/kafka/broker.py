@@ -113,12 +113,22 @@ class KafkaBroker:
         farewell = None if subscription.durable else await self._admin(_forgetting, subscription.group)
         begin = await self._admin(starts, subscription)
         ownership = await self._admin(_ownership, subscription.channels) if owned else None
-        receiver = KafkaReceiver(settings, subscription, begin, self._settings.handover, ownership, farewell)
+        receiver = KafkaReceiver(
+            settings, subscription, begin, self._settings.handover, self._room, ownership, farewell
+        )
         self._receivers = [one for one in self._receivers if not one.closed]
         self._receivers.append(receiver)
         if subscription.sharing is Sharing.EXCLUSIVE:
             await self._insist(receiver, SETTLING + settings["session.timeout.ms"] / 1000)
         return receiver
+
+    def _room(self) -> int:
+        """Bytes that each receiver may queue: half of the limit, in equal parts.
+
+        The other half is for what the drivers hold, and for what comes at once when a queue is almost full.
+        """
+        count = sum(not receiver.closed for receiver in self._receivers)
+        return self._settings.read_ahead_bytes // 2 // max(count, 1)
 
     async def _insist(self, receiver: KafkaReceiver, patience: float) -> None:
         """Until the group is ours, or settled and another's."""

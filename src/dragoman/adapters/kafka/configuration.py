@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted
-from dragoman.core.options import one_of, positive, positive_int, read_options
+from dragoman.core.options import READ_AHEAD_BYTES, one_of, positive, positive_int, read_options
 
 Readers = Mapping[str, Callable[[str], Any]]
 
@@ -98,23 +98,31 @@ CONSUMER: Readers = {
 }
 SERVER_SIDE = ("session.timeout.ms", "heartbeat.interval.ms")
 """With ``group.protocol=consumer`` (KIP-848) the server has these, not the members."""
-OURS: Readers = {"handover": positive}
+OURS: Readers = {"handover": positive, "read_ahead_bytes": positive_int}
+_MOST_KBYTES = 2_097_151
+"""The driver's limit for ``queued.max.messages.kbytes``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Never shown: passwords are among them. ``handover`` is in seconds."""
+    """Never shown: passwords are among them. ``handover`` is in seconds.
+
+    ``read_ahead_bytes`` limits what all subscriptions together fetch before their handlers take it. Each
+    driver's own queue is an eighth of it, unless ``queued.max.messages.kbytes`` says otherwise.
+    """
 
     common: dict[str, Any] = field(repr=False)
     producer: dict[str, Any] = field(repr=False)
     consumer: dict[str, Any] = field(repr=False)
     handover: float = 3.0
+    read_ahead_bytes: int = READ_AHEAD_BYTES
 
     def for_producing(self) -> dict[str, Any]:
         return {**self.common, **self.producer}
 
     def for_consuming(self) -> dict[str, Any]:
-        return {**self.common, **self.consumer}
+        kbytes = min(max(self.read_ahead_bytes // 8 // 1024, 1), _MOST_KBYTES)
+        return {"queued.max.messages.kbytes": kbytes, **self.common, **self.consumer}
 
 
 def read_settings(url: str) -> Settings:
@@ -128,7 +136,7 @@ def read_settings(url: str) -> Settings:
         _secured({"bootstrap.servers": servers, "log_level": 0, **credentials, **common}, url),
         {name: options[name] for name in PRODUCER if name in options},
         consumer,
-        options.get("handover", 3.0),
+        **{name: options[name] for name in OURS if name in options},
     )
 
 

@@ -27,8 +27,8 @@ class Holding:
     queue: deque[Fetched] = field(default_factory=deque)
     attempts: dict[int, int] = field(default_factory=dict)
     paused: bool = False
-    full: bool = False
-    """Its queue has stayed full: nothing more is fetched until there is room in it."""
+    room_at: int | None = None
+    """Set when the queue was trimmed: nothing more is fetched until only so many messages wait in it."""
     waits_until: float = 0.0
     leaving: bool = False
 
@@ -44,17 +44,41 @@ class Holding:
     def waiting(self) -> int:
         return sum(map(len, self.queue))
 
+    @property
+    def full(self) -> bool:
+        return self.room_at is not None and self.waiting > self.room_at
+
+    @property
+    def waiting_bytes(self) -> int:
+        return sum(run.size for run in self.queue)
+
     def keep(self, run: Fetched) -> None:
         self.queue.append(run)
         self.next = _end(run)
+
+    def filled(self, messages: float, size: float) -> float:
+        """How much of a share of so many messages and bytes the queue takes."""
+        return max(self.waiting / max(messages, 1), self.waiting_bytes / max(size, 1))
+
+    def trim(self, messages: float, size: float) -> None:
+        """Drop messages from the end until the rest fits into the share. The first message always stays.
+
+        What was dropped has to be fetched again, from ``next`` on.
+        """
+        while self.waiting > 1 and self.filled(messages, size) > 1:
+            last = self.queue.pop()
+            if len(last) > 1:
+                self.queue.append(last.split(len(last) // 2)[0])
+            self.next = _end(self.queue[-1])
+        self.room_at = self.waiting // 2
 
     def deliver(self, limit: int) -> Sequence[Run]:
         taken: list[Fetched] = []
         while self.queue and limit > 0:
             run = self.queue.popleft()
             if len(run) > limit:
-                self.queue.appendleft(run.part(limit))
-                run = run.part(0, limit)
+                run, rest = run.split(limit)
+                self.queue.appendleft(rest)
             limit -= len(run)
             taken.append(run)
         if taken:
@@ -82,9 +106,10 @@ class Holding:
         while self.flying and _end(self.flying[-1]) > first:
             run = self.flying.pop()
             at = bisect_left(run.offsets, first, key=lambda offset: offset or 0)
-            self.queue.appendleft(run.part(at))
             if at:
-                self.flying.append(run.part(0, at))
+                kept, run = run.split(at)
+                self.flying.append(kept)
+            self.queue.appendleft(run)
         self.cursor = min(self.cursor, first)
 
 

@@ -20,7 +20,7 @@ _millis = itemgetter(1)
 class Fetched(Run):
     """Messages of one partition as the driver gave them, none of them an error."""
 
-    __slots__ = ("_messages", "_raws")
+    __slots__ = ("_messages", "_raws", "size")
 
     def __init__(
         self,
@@ -29,15 +29,19 @@ class Fetched(Run):
         offsets: Sequence[int | None],
         plain: bool,
         raws: Sequence[Any],
+        size: int,
     ) -> None:
         super().__init__(place, payloads, offsets, plain)
         self._raws = raws
+        self.size = size
+        """Bytes of all payloads, keys and headers."""
         self._messages: Sequence[Message] | None = None
 
     @classmethod
     def of(cls, place: tuple[str, int | None], raws: Sequence[Any]) -> Fetched:
         payloads, offsets = list(map(Raw.value, raws)), list(map(Raw.offset, raws))
-        return cls(place, payloads, offsets, None not in payloads and not any(map(Raw.headers, raws)), raws)
+        plain = None not in payloads and not any(map(Raw.headers, raws))
+        return cls(place, payloads, offsets, plain, raws, _size_of(raws, plain))
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -48,16 +52,28 @@ class Fetched(Run):
     def one(self, at: int) -> Message:
         return _messages_of(self._raws[at : at + 1])[0] if self._messages is None else self._messages[at]
 
-    def part(self, start: int, stop: int | None = None) -> Fetched:
-        some = slice(start, stop)
+    def split(self, at: int) -> tuple[Fetched, Fetched]:
+        """The first ``at`` messages, and the others."""
+        size = _size_of(self._raws[:at], self.plain)
+        return self._part(slice(at), size), self._part(slice(at, None), self.size - size)
+
+    def _part(self, some: slice, size: int) -> Fetched:
         place = self.channel, self.partition
-        return Fetched(place, self.payloads[some], self.offsets[some], self.plain, self._raws[some])
+        return Fetched(place, self.payloads[some], self.offsets[some], self.plain, self._raws[some], size)
 
 
 def fetched(found: Iterable[Any]) -> Iterator[Fetched]:
     for channel, some in groupby(found, Raw.topic):
         for partition, run in groupby(some, Raw.partition):
             yield Fetched.of((channel, partition), list(run))
+
+
+def _size_of(raws: Sequence[Any], plain: bool) -> int:
+    size = sum(map(len, raws)) + sum(map(len, filter(None, map(Raw.key, raws))))
+    if plain:
+        return size
+    pairs = (pair for headers in map(Raw.headers, raws) for pair in headers or ())
+    return size + sum(len(name) + len(value or b"") for name, value in pairs)
 
 
 def _messages_of(raws: Sequence[Any]) -> Sequence[Message]:

@@ -1,7 +1,8 @@
 """A member of a Kafka group.
 
 One thread polls without pause, whatever the handlers do, so the member is never thrown out for being slow.
-What it brings waits in bounded queues; while they stay full the partitions that fill them are paused.
+What it brings waits in queues that are bounded in messages and in bytes. A partition that fills them is
+paused, so that the others go on.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ Place = tuple[str, int | None]
 
 ROOM = 10_000
 """Messages that wait in all queues together at most."""
+_ROOM_AGAIN = 0.75
+"""Queues that were full have room again when they are filled to this part."""
 _BATCH = 4_000
 _TICK = 0.1
 _BUSY_TICK = 0.005
@@ -81,10 +84,14 @@ class KafkaReceiver:
         subscription: Subscription,
         starts: Mapping[tuple[str, int], int],
         handover: float,
+        room: Callable[[], int],
         ownership: Ownership | None = None,
         farewell: Callable[[], None] | None = None,
     ) -> None:
-        """``farewell`` is called in a thread once the group is left."""
+        """``room`` tells how many bytes may wait in the queues; it is called in the polling thread.
+
+        ``farewell`` is called in a thread once the group is left.
+        """
         self.closed = False
         self.group = subscription.group
         self._durable = subscription.durable
@@ -97,6 +104,7 @@ class KafkaReceiver:
         self._held: Collection[Place] = ()
         self._starts: Mapping[Any, int] = starts
         self._handover = handover
+        self._room = room
         self._ownership = ownership
         self._farewell = farewell
         self._begun = time.monotonic()
@@ -310,21 +318,31 @@ class KafkaReceiver:
         return _BUSY_TICK if active else _TICK
 
     def _await_room(self) -> None:
-        """Wait while the queues are full. If they stay so, those with more than their part of it are full."""
-        if self._waiting() < ROOM:
+        """Wait while the queues are full. If they stay so, pause the partitions with more than their share.
+
+        All shares together are half of the room: the partitions that go on always have the other half.
+        """
+        if self._filled() < 1:
             return
-        if not self._errands.run_until(lambda: self.closed or self._waiting() <= ROOM // 2, _FULL_FOR):
+        if not self._errands.run_until(lambda: self.closed or self._filled() <= _ROOM_AGAIN, _FULL_FOR):
             with self._changed:
-                for holding in self._holdings.values():
-                    holding.full = holding.waiting > self._part()
+                share = self._share()
+                for place, holding in self._holdings.items():
+                    if not holding.full and holding.filled(*share) > 1:
+                        holding.trim(*share)
+                        self._pause(place, holding)
 
-    def _waiting(self) -> int:
-        """In the queues of all partitions that go on: one that stands still must not stop the others."""
+    def _filled(self) -> float:
+        """How full the queues are, by messages or by bytes. From 1.0 on, nothing more is fetched."""
         with self._changed:
-            return sum(holding.waiting for holding in self._holdings.values() if not holding.full)
+            count = sum(holding.waiting for holding in self._holdings.values())
+            size = sum(holding.waiting_bytes for holding in self._holdings.values())
+        return max(count / ROOM, size / max(self._room(), 1))
 
-    def _part(self) -> int:
-        return ROOM // (2 * len(self._holdings))
+    def _share(self) -> tuple[float, float]:
+        """Messages and bytes that a partition may hold while it stops the others."""
+        parts = 2 * max(len(self._holdings), 1)
+        return ROOM / parts, self._room() / parts
 
     def _keep(self, found: list[Any]) -> None:
         wrong = any(map(Raw.error, found))
@@ -332,7 +350,8 @@ class KafkaReceiver:
         with self._changed:
             for run in fetched(good):
                 holding = self._holdings.get((run.channel, run.partition))
-                if holding is not None and not holding.leaving:
+                # What comes of a paused partition is fetched again: it resumes at ``holding.next``.
+                if holding is not None and not holding.leaving and not holding.paused:
                     holding.keep(run)
             if wrong:
                 for raw in found:
@@ -355,12 +374,12 @@ class KafkaReceiver:
         now = time.monotonic()
         with self._changed:
             for place, holding in self._holdings.items():
-                holding.full = holding.full and holding.waiting > self._part()
+                if not holding.full:
+                    holding.room_at = None
                 stop = holding.full or holding.waits_until > now
-                if stop and not holding.paused:
-                    self.consumer.pause([TopicPartition(*place)])
-                    holding.paused = True
-                elif holding.paused and not stop:
+                if stop:
+                    self._pause(place, holding)
+                elif holding.paused:
                     self.consumer.resume([TopicPartition(*place)])
                     # Where a pause goes on is the consumer's idea, and not always ours.
                     with faults(channel=place[0], partition=place[1]):
@@ -369,6 +388,11 @@ class KafkaReceiver:
                     self._wake()
         if self._ownership is not None:
             self._take_over(self._ownership.new_places(self._holdings))
+
+    def _pause(self, place: Place, holding: Holding) -> None:
+        if not holding.paused:
+            self.consumer.pause([TopicPartition(*place)])
+            holding.paused = True
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         self._was_assigned = True
