@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import Client, record
+from dragoman import Client, endpoint, record
 from tests.client.waiting import until
+from tests.services.kafka import Kafka
 
 PROGRAM = Path(__file__).with_name("restarting.py")
 COUNT = 4000
@@ -77,3 +78,39 @@ async def test_a_rolling_restart_repeats_nothing(url: str, tmp_path: Path) -> No
                 process.kill()
                 await process.wait()
     assert sorted(handled()) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_what_is_not_begun_moves_with_its_partition(
+    kafka_server: Kafka, tmp_path: Path, protocol: str
+) -> None:
+    url = f"{kafka_server.url}?group.protocol={protocol}&handover=60"
+    channel, each = f"jobs-{secrets.token_hex(4)}", 50
+    registry, gate = f"sqlite://{tmp_path / 'registry.db'}", asyncio.Event()
+    begun: list[int] = []
+    handled: list[int] = []
+
+    @endpoint(channel, group=channel)
+    async def on_first(job: Job) -> None:
+        begun.append(job.number)
+        await gate.wait()
+        handled.append(job.number)
+
+    @endpoint(channel, group=channel)
+    async def on_second(job: Job) -> None:
+        handled.append(job.number)
+
+    async with Client(url, registry) as client:
+        await client.producer(channel, Job)
+        for partition in range(4):
+            jobs = [Job(number) for number in range(partition * each, (partition + 1) * each)]
+            await client.publish_many(channel, jobs, partition=partition)
+    async with Client(url, registry, [on_first]) as first:
+        await until(lambda: first.in_flight == 4 * each)
+        async with Client(url, registry, [on_second]):
+            # One of each partition was begun. Two partitions move, and their other messages are given back.
+            await until(lambda: first.in_flight == 2 * each + 2)
+            assert len(begun) == 4
+            gate.set()
+            await until(lambda: len(handled) >= 4 * each)
+    assert sorted(handled) == list(range(4 * each))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -14,7 +14,7 @@ from dragoman.client.histogram import LEAST
 from dragoman.client.lane import Batching, Direct, Intake, Lane, Place, Reading, Stretch
 from dragoman.client.outcome import Outcome, kept
 from dragoman.client.transactional.brokered import RECEIVER
-from dragoman.core.broker import HoldingReceiver, Receiver
+from dragoman.core.broker import HoldingReceiver, LeavingReceiver, Receiver
 from dragoman.core.ending import end
 from dragoman.core.errors import ClientError, Revoked
 from dragoman.core.message import Message
@@ -48,6 +48,7 @@ class Flight:
         self.waiting = 0
         self._receiver = receiver
         self._holding = receiver if isinstance(receiver, HoldingReceiver) else None
+        self._leaving = receiver if isinstance(receiver, LeavingReceiver) else None
         self._cumulative = cumulative
         self._intakes = intakes
         self._places: dict[tuple[str, int | None], Place] = {}
@@ -362,10 +363,24 @@ class Flight:
     async def settle(self) -> None:
         """Acknowledge what is finished, give back what is not. What fails is kept for the next time."""
         self.collect()
+        if self._leaving is not None:
+            self._make_way(self._leaving.leaving)
         if self._finished or self._done:
             await self._acknowledge()
         if self._returned:
             await self._release()
+
+    def _make_way(self, leaving: Collection[tuple[str, int | None]]) -> None:
+        """Give back what is not begun of partitions that move, so that nothing of it is handled twice.
+
+        With cumulative acknowledgement, what comes before a message that was begun has to be handled here.
+        """
+        for where in leaving:
+            place = self._places.get(where)
+            if place is not None and place.watermark is not None:
+                first = place.first_after_gaps()
+                if first is not None:
+                    self._give_back(place, first, 0.0)
 
     async def _acknowledge(self) -> None:
         done, self._done = self._done, []

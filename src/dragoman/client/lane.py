@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -13,7 +13,7 @@ from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Outcome
 from dragoman.client.watermark import Watermark
 from dragoman.core.message import Message
-from dragoman.core.run import Entry, Run
+from dragoman.core.run import Entry, Run, offset_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,17 @@ class Lane:
 
     def _stretches(self) -> Sequence[Stretch]:
         return self._queue if self._current is None else (self._current, *self._queue)
+
+    @property
+    def furthest(self) -> int:
+        """The highest offset that was begun and may be unfinished; less than 0 if there is none."""
+        return -1 if self._current is None else self._current.furthest
+
+    def waiting(self) -> Iterator[Entry]:
+        """The messages that are not begun."""
+        for each in self._stretches():
+            for at in each.next(each.left):
+                yield each.run, at
 
     def extend(self, stretch: Stretch) -> None:
         self._queue.append(stretch)
@@ -257,12 +268,22 @@ class Place:
         """How many are handled and not noted yet."""
         return sum(each.done for each in self.worked)
 
+    @property
+    def _furthest(self) -> int:
+        """The highest offset that is handled or being handled; less than 0 if none is, or none counts."""
+        if self.watermark is None:
+            return -1
+        return max(self.watermark.furthest_finished, *(lane.furthest for lane in self.lanes))
+
+    def first_after_gaps(self) -> Entry | None:
+        """The first message that comes after all that are handled or being handled."""
+        furthest = self._furthest
+        entries = (entry for lane in self.lanes for entry in lane.waiting() if offset_of(entry) > furthest)
+        return min(entries, key=offset_of, default=None)
+
     def close_gaps(self) -> None:
         """Handle nothing more but what comes before a message that is handled or being handled."""
-        furthest = -1
-        if self.watermark is not None:
-            begun = (each.furthest for each in self.worked)
-            furthest = max(self.watermark.furthest_finished, max(begun, default=-1))
+        furthest = self._furthest
         for lane in self.lanes:
             if furthest < 0:
                 lane.clear()

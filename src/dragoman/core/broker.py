@@ -158,6 +158,21 @@ class HoldingReceiver(Receiver, Protocol):
         """
 
 
+@runtime_checkable
+class LeavingReceiver(Receiver, Protocol):
+    """A receiver that knows beforehand which partitions move to other members. Optional.
+
+    Without it, all that is in flight of such a partition is handled before it moves, or is handled twice.
+    """
+
+    @property
+    def leaving(self) -> Collection[tuple[str, int | None]]:
+        """Channels and partitions that move as soon as nothing of them is in flight, or after a while.
+
+        The loop handles what it has begun of them, and what comes before that, and releases the others.
+        """
+
+
 def check_subscription(subscription: Subscription, capabilities: Capabilities, scheme: str) -> None:
     """What an adapter calls first in ``subscribe``: refuse what its broker cannot do."""
     wanted = {

@@ -102,6 +102,7 @@ class KafkaReceiver:
         self.failure: DragomanError | None = None
         """What befell it since the last ``receive``, which raises it."""
         self._held: Collection[Place] = ()
+        self.leaving: Collection[Place] = ()
         self._starts: Mapping[Any, int] = starts
         self._handover = handover
         self._room = room
@@ -435,6 +436,7 @@ class KafkaReceiver:
             for holding in (self._holdings[place] for place in places):
                 holding.leaving = True
                 holding.queue.clear()
+            self.leaving = places
         self._errands.run_until(lambda: self.closed or not self._busy(places), self._handover)
         self._let_go(consumer, partitions, places)
 
@@ -456,6 +458,7 @@ class KafkaReceiver:
         with self._changed:
             for place in places:
                 self._holdings.pop(place, None)
+            self.leaving = ()
         extra = [TopicPartition(*place) for place in places] if self._ownership is not None else []
         consumer.incremental_unassign([*partitions, *extra])
 
