@@ -7,7 +7,7 @@ a message whose handler has not finished.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
@@ -57,13 +57,14 @@ class Reference:
 
     def __init__(self, cumulative: bool, partitions: list[Partition]) -> None:
         self.cumulative = cumulative
-        self.partitions = partitions
+        self.places = partitions
+        self.partitions = len(partitions) + 1
         self.succeeded: set[tuple[int, int]] = set()
         self.leaving: set[tuple[str, int | None]] = set()
         self.broken = 0
 
     def deliver(self, partition: int, count: int) -> list[Message]:
-        place = self.partitions[partition]
+        place = self.places[partition]
         taken, place.waiting = place.waiting[:count], place.waiting[count:]
         place.flying |= set(taken)
         place.revoked -= set(taken)
@@ -74,7 +75,7 @@ class Reference:
         late = False
         for message in messages:
             partition, offset = message.partition or 0, message.offset or 0
-            place = self.partitions[partition]
+            place = self.places[partition]
             if offset not in place.flying:
                 late = True
                 continue
@@ -89,7 +90,7 @@ class Reference:
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
         self._break()
         for message in messages:
-            place, offset = self.partitions[message.partition or 0], message.offset or 0
+            place, offset = self.places[message.partition or 0], message.offset or 0
             if offset not in place.flying:
                 raise Revoked("late")
             later = {one for one in place.flying if one > offset} if self.cumulative else set()
@@ -103,6 +104,8 @@ class Reference:
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         raise NotImplementedError
 
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None: ...
+
     async def extend(self) -> None:
         raise NotImplementedError
 
@@ -110,7 +113,7 @@ class Reference:
         raise NotImplementedError
 
     def lost(self, message: Message) -> bool:
-        return (message.offset or 0) not in self.partitions[message.partition or 0].flying
+        return (message.offset or 0) not in self.places[message.partition or 0].flying
 
     def _break(self) -> None:
         if self.broken:
@@ -226,14 +229,19 @@ class DeliveryMachine(RuleBasedStateMachine):
     @rule(partition=st.integers(0, PARTITIONS - 1))
     def revoke(self, partition: int) -> None:
         """Another member had the partition for a moment: all in flight comes again."""
-        place = self.receiver.partitions[partition]
+        place = self.receiver.places[partition]
         place.revoked |= place.flying
         place.give_back(set(place.flying))
+
+    @rule(window=st.integers(2, 6))
+    def look_for_room(self, window: int) -> None:
+        """When it is used up, what has gone to another member is dropped."""
+        self.flight.room(window)
 
     @rule(partition=st.integers(0, PARTITIONS - 1))
     def make_way(self, partition: int) -> None:
         """The partition is about to move: what is not needed here is given back, and nothing of it begins."""
-        place = self.receiver.partitions[partition]
+        place = self.receiver.places[partition]
         self.receiver.leaving = {("c", partition)}
         self.settle(0)
         self.receiver.leaving = set()
@@ -244,7 +252,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @rule(partition=st.integers(0, PARTITIONS - 1))
     def come_due(self, partition: int) -> None:
-        place = self.receiver.partitions[partition]
+        place = self.receiver.places[partition]
         place.waiting = sorted({*place.waiting, *place.aside})
         place.aside.clear()
 
@@ -286,7 +294,7 @@ class DeliveryMachine(RuleBasedStateMachine):
 
     @property
     def _places(self) -> list[Partition]:
-        return self.receiver.partitions
+        return self.receiver.places
 
 
 DeliveryMachine.TestCase.settings = settings(max_examples=500, stateful_step_count=40, deadline=None)

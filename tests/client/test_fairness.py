@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,52 @@ async def test_one_partition_alone_has_the_whole_window(memory: MemoryBroker) ->
     assert flight.room(100) == 70
     await flight.stop()
     await receiver.close()
+
+
+class Member:
+    """A receiver of partitions that may be taken from it."""
+
+    def __init__(self, *partitions: int) -> None:
+        self.assigned = set(partitions)
+
+    @property
+    def partitions(self) -> int:
+        return len(self.assigned)
+
+    def hold(self, places: Collection[tuple[str, int | None]]) -> None: ...
+
+    def lost(self, message: Message) -> bool:
+        return message.partition not in self.assigned
+
+    async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
+        return ()
+
+    async def acknowledge(self, messages: Sequence[Message]) -> None: ...
+
+    async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None: ...
+
+    async def extend(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("left", [{0, 1}, {1}])
+async def test_what_waits_of_a_revoked_partition_leaves_room_for_the_others(left: set[int]) -> None:
+    begun: list[Message] = []
+
+    async def handle(message: Message) -> Outcome:
+        begun.append(message)
+        await asyncio.Event().wait()
+        return DONE
+
+    receiver, window, in_flight = Member(0, 1, 2), 512, {0: 256, 2: 214}
+    flight = Flight(receiver, True, {"work": Intake(handle, 1, ChannelMetrics())})
+    for partition, count in in_flight.items():
+        flight.take([Message("work", b"x", partition=partition, offset=at) for at in range(count)])
+    await until(lambda: len(begun) == 2)
+    receiver.assigned = left
+    assert flight.room(window) > 0
+    # What was begun is not finished. Of the partitions that have moved, nothing else is in flight.
+    assert flight.count == sum(count if place in left else 1 for place, count in in_flight.items())
+    await flight.stop()
+    assert len(begun) == 2

@@ -314,12 +314,29 @@ class Flight:
         if common >= own:
             holding.hold(())
             return common + max(0, own - max((count for _, count in places), default=0))
+        if self._forget_revoked():
+            return self.room(window)
         held = {place for place, count in places if count >= own}
         holding.hold(held)
         if len(held) >= partitions:
             return 0
         room = own - max((count for place, count in places if place not in held), default=0)
         return room if partitions <= window else min(room, free)
+
+    def _forget_revoked(self) -> bool:
+        """Drop what waits of partitions that have moved to other members; whether anything did.
+
+        Each lane drops its own when it comes to them, which a handler that hangs may prevent.
+        """
+        found = False
+        for place in self._places.values():
+            first = None if place.watermark is None else place.first_waiting()
+            if first is not None and self._receiver.lost(message_at(first)):
+                dropped = place.cut(offset_of(first))
+                place.intake.counters.revoked += dropped
+                self._leave(place, dropped)
+                found = True
+        return found
 
     def collect(self) -> None:
         """Note what the lanes have finished. They leave it where it lies: all at once is cheaper."""

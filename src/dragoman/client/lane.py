@@ -277,7 +277,10 @@ class Place:
 
     def first_after_gaps(self) -> Entry | None:
         """The first message that comes after all that are handled or being handled."""
-        furthest = self._furthest
+        return self.first_waiting(self._furthest)
+
+    def first_waiting(self, furthest: int = -1) -> Entry | None:
+        """The first message after this offset that is not begun."""
         entries = (entry for lane in self.lanes for entry in lane.waiting() if offset_of(entry) > furthest)
         return min(entries, key=offset_of, default=None)
 
@@ -293,6 +296,10 @@ class Place:
     def give_back(self, offset: int) -> int:
         """This message and all later ones are not ours any more; how many of them were unfinished."""
         self.given_back = offset if self.given_back is None else min(offset, self.given_back)
+        return self.cut(offset)
+
+    def cut(self, offset: int) -> int:
+        """Forget this message and all later ones; how many of them were unfinished."""
         for lane in self.lanes:
             lane.cut(offset)
         return 0 if self.watermark is None else self.watermark.cut(offset)
