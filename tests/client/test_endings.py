@@ -15,6 +15,7 @@ import pytest
 
 from dragoman import (
     Client,
+    ClientOptions,
     Delivery,
     EndpointOptions,
     Handler,
@@ -61,6 +62,10 @@ async def panic() -> None:
 
 async def fail_a_test() -> None:
     pytest.fail("not what was expected")
+
+
+async def raise_a_generators_end() -> None:
+    raise GeneratorExit
 
 
 async def raise_a_cancellation() -> None:
@@ -119,6 +124,7 @@ def this_task() -> asyncio.Task[Any]:
 FAILING = [
     panic,
     fail_a_test,
+    raise_a_generators_end,
     raise_a_cancellation,
     cancel_own_task,
     cancel_own_task_twice,
@@ -294,6 +300,27 @@ async def test_a_handler_that_returns_has_handled_its_message_and_harms_no_other
         await until(lambda: settled(memory))
         assert set(range(COUNT)) - {BAD} <= set(done)
         assert len(done) + client.metrics.of("jobs").dead == COUNT
+
+
+# What awaits another task gives up when it is cancelled, whatever that task gives.
+@pytest.mark.parametrize("way", [way for way in WAYS if way is not in_another_task], ids=named)
+async def test_a_handler_that_finishes_though_the_client_ends_it_has_handled_its_message(
+    memory: MemoryBroker, registry: Registry, way: Way
+) -> None:
+    done: list[int] = []
+    begun = asyncio.Event()
+
+    async def finish() -> None:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    options = ClientOptions(drain_timeout=0.0)
+    async with Client(memory, registry, [way(finish, done, ONCE)], options=options) as client:
+        await client.publish("jobs", Job(BAD), partition=0)
+        await begun.wait()
+    assert done == [BAD]
+    assert await settled(memory)
 
 
 async def test_a_cancellation_that_was_swallowed_is_not_taken_for_the_end_later(

@@ -29,7 +29,7 @@ def as_failure(error: BaseException) -> Exception:
     """
     if isinstance(error, Exception):
         return error
-    if isinstance(error, (*_PROGRAM, GeneratorExit)):
+    if isinstance(error, _PROGRAM) or (isinstance(error, GeneratorExit) and _is_thrown_away()):
         raise error
     if isinstance(error, asyncio.CancelledError):
         if is_ending():
@@ -74,6 +74,14 @@ async def take_back_cancellation() -> None:
         except asyncio.CancelledError:
             if _is_closing():
                 raise
+
+
+def _is_thrown_away() -> bool:
+    """Python ends a coroutine that is never continued by ``GeneratorExit``, outside of its task."""
+    try:
+        return asyncio.current_task() is None
+    except RuntimeError:
+        return True
 
 
 def _is_closing() -> bool:

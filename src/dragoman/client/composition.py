@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -77,7 +78,9 @@ def contained(handler: Handler) -> Handler:
             if failure is error:
                 raise
             raise failure from error
-        await take_back_cancellation()
+        # If the client ends this task, what the handler has finished before counts all the same.
+        with contextlib.suppress(asyncio.CancelledError):
+            await take_back_cancellation()
         return outcome
 
     return handle
