@@ -12,7 +12,7 @@ from dragoman.core.database import Database
 from dragoman.registry.limits import Limits
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parser
-from dragoman.registry.store.tables import migrate
+from dragoman.registry.upgrading import upgrade
 from dragoman.registry.writer import Work, Writer
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Engine:
         self.parser = Parser(self.limits)
         self._listeners: list[Callable[[ContractName], None]] = []
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="registry")
-        migrate(database)
+        upgrade(database, self.parser)
         self._writer = Writer(database, self.announce)
 
     def on_change(self, listener: Callable[[ContractName], None]) -> None:

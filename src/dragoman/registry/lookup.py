@@ -51,12 +51,21 @@ def exists(tx: Transaction, name: ContractName, *, deleted: bool = False) -> boo
 def with_content(
     tx: Transaction, name: ContractName, proposal: Proposal, *, deleted: bool = False
 ) -> StoredVersion | None:
-    """The version with this content; a bare schema also finds one that has metadata or rules."""
+    """The version with this content; a bare schema also finds one that has metadata or rules.
+
+    A version with the very text comes before one that only means the same, and of these the newest is found.
+    """
     schema = proposal.schema
     found = contracts.having_guid(tx, name, schema.type, schema.guid, deleted=deleted)
-    if found is None and proposal.bare:
-        found = contracts.having_text(tx, name, schema, deleted=deleted)
-    return found
+    if found is not None:
+        return found
+    if proposal.bare:
+        versions = contracts.having_form(tx, name, schema.form, deleted=deleted)
+    else:
+        versions = contracts.having_identity(tx, name, schema.identity, deleted=deleted)
+    equal = [each for each in versions if proposal.has_text_of(each.schema)]
+    exact = (each for each in equal if each.schema.identity == schema.identity)
+    return next(exact, equal[0] if equal else None)
 
 
 def unaliased(tx: Transaction, name: ContractName) -> ContractName:

@@ -63,7 +63,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class StoredSchema:
-    """One row of the schemas: unique by content within its context."""
+    """One row of the schemas. The same content may have several ids, if imports brought them."""
 
     context: str
     id: int
@@ -74,6 +74,10 @@ class StoredSchema:
     metadata: Json | None = None
     rule_set: Json | None = None
     fingerprint: str | None = None
+    form: str | None = None
+    """Equal for schemas that are equal but for metadata and rules. See ``dragoman.registry.identity``."""
+    identity: str | None = None
+    """Equal for schemas that are equal in all."""
 
     def value(self) -> Schema:
         return Schema(self.type, self.text, self.references, self.id, self.fingerprint)

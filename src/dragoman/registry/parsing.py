@@ -5,14 +5,15 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cache, cached_property
 
 from dragoman.core.database import Transaction
 from dragoman.core.errors import DragomanError, InvalidSchema
 from dragoman.core.format import Format, ParsedSchema
 from dragoman.core.loading import FORMATS, load, names
 from dragoman.core.schema import Reference
+from dragoman.registry.identity import digest_of
 from dragoman.registry.limits import Limits
 from dragoman.registry.model import LATEST
 from dragoman.registry.name import DEFAULT_CONTEXT, contract_name
@@ -25,9 +26,18 @@ _MOST_CHARACTERS = 16 * 1024 * 1024
 _Key = tuple[str, str, str, tuple[Reference, ...]]
 
 
-class Parsed(NamedTuple):
+@dataclass(frozen=True)
+class Parsed:
     format: Format
     schema: ParsedSchema
+
+    @cached_property
+    def normal(self) -> str:
+        """The digest of the normal form, which is equal for schemas that differ in layout and order only."""
+        try:
+            return digest_of(self.schema.normalised(2))
+        except RecursionError:
+            return digest_of(self.schema.normalised(1))
 
 
 class Parser:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dragoman.core.database import Transaction
 from dragoman.core.errors import SchemaError
-from dragoman.registry.identity import guid_of
+from dragoman.registry.identity import digest_of, form_of, guid_of, identity_of
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parsed, Parser
 
 UNNUMBERED = 0
+
+_COMPARED_PARSED = frozenset({"AVRO"})
+"""Formats whose texts say the same in any order. The order that other texts have counts, as it does in
+Confluent's registry, unless the request or the contract normalises."""
 
 
 class Proposal(NamedTuple):
@@ -22,6 +27,26 @@ class Proposal(NamedTuple):
     parsed: Parsed | None
     bare: bool
     """The draft brought neither metadata nor rules."""
+    normal: str
+    """The digest of the normal form."""
+    normalized: bool
+    """Any text of this normal form is the same schema."""
+
+    def has_text_of(self, schema: StoredSchema) -> bool:
+        """Whether a schema of the same form is this one too, or only becomes it by being normalised."""
+        text = schema.text
+        return self.normalized or text == self.schema.text or digest_of(text) == self.normal
+
+    def is_content_of(self, schema: StoredSchema) -> bool:
+        own = self.schema
+        if schema.guid == own.guid and schema.type == own.type:
+            return True
+        return schema.identity == own.identity and self.has_text_of(schema)
+
+    def choose(self, known: Sequence[StoredSchema]) -> StoredSchema | None:
+        """Of stored schemas of the same identity the one that is this, with this very text if it is there."""
+        exact = (each for each in known if each.guid == self.schema.guid)
+        return next(exact, None) or next((each for each in known if self.has_text_of(each)), None)
 
 
 def propose(
@@ -30,7 +55,7 @@ def propose(
     """Raises ``InvalidSchema``."""
     parsed = parser.parse(tx, draft.type, draft.text, draft.references, name.context)
     text = parsed.schema.normalised(2 if normalize else 1)
-    return _named(name, draft, text, parsed)
+    return _named(name, draft, text, parsed, normalize)
 
 
 def propose_next(
@@ -56,10 +81,17 @@ def propose_import(tx: Transaction, parser: Parser, name: ContractName, draft: D
         parsed: Parsed | None = parser.parse(tx, draft.type, draft.text, draft.references, name.context)
     except SchemaError:
         parsed = None
-    return _named(name, draft, draft.text, parsed)
+    proposal = _named(name, draft, draft.text, parsed, False)
+    if parsed is None:
+        return proposal
+    # The text stays as it is, but it is found by the GUID that it would have been registered with.
+    guid = guid_of(
+        parsed.schema.normalised(1), draft.references, proposal.schema.metadata, proposal.schema.rule_set
+    )
+    return proposal._replace(schema=replace(proposal.schema, guid=guid))
 
 
-def _named(name: ContractName, draft: Draft, text: str, parsed: Parsed | None) -> Proposal:
+def _named(name: ContractName, draft: Draft, text: str, parsed: Parsed | None, normalize: bool) -> Proposal:
     guid = guid_of(text, draft.references, draft.metadata, draft.rule_set)
     schema = StoredSchema(
         name.context,
@@ -72,7 +104,16 @@ def _named(name: ContractName, draft: Draft, text: str, parsed: Parsed | None) -
         draft.rule_set,
         parsed.schema.fingerprint if parsed else None,
     )
-    return Proposal(schema, parsed, draft.metadata is None and draft.rule_set is None)
+    normal = parsed.normal if parsed else digest_of(text)
+    bare = draft.metadata is None and draft.rule_set is None
+    normalized = normalize or (parsed is not None and draft.type in _COMPARED_PARSED)
+    return Proposal(identified(schema, normal), parsed, bare, normal, normalized)
+
+
+def identified(schema: StoredSchema, normal: str) -> StoredSchema:
+    """With its form and its identity. ``normal`` is the digest of the normal form."""
+    form = form_of(schema.type, normal, schema.references)
+    return replace(schema, form=form, identity=identity_of(form, schema.metadata, schema.rule_set))
 
 
 def completed(draft: Draft, previous: StoredSchema | None, settings: Settings) -> Draft:

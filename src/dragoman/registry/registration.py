@@ -11,7 +11,7 @@ from dragoman.core.errors import InvalidSchema, SchemaError
 from dragoman.registry import refusals
 from dragoman.registry.checking import judge, refusal
 from dragoman.registry.lookup import with_content
-from dragoman.registry.model import Draft, Mode, Settings, StoredSchema, StoredVersion
+from dragoman.registry.model import Draft, Mode, Settings, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parser
 from dragoman.registry.proposal import Proposal, propose_import, propose_next
@@ -65,7 +65,7 @@ def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVers
     found = _find(tx, name, proposal, standing)
     if found is not None:
         return found
-    place = schemas.place(tx, name, proposal.schema.type, proposal.schema.guid)
+    place = schemas.place(tx, name, proposal.schema.identity)
     if asked.draft.version not in (None, place.next_version):
         raise InvalidSchema("Version is not one more than previous version")
     if standing.settings.validate_rules:
@@ -73,7 +73,7 @@ def register(tx: Transaction, parser: Parser, asked: Registration) -> StoredVers
         check_rules(proposal.schema.rule_set)
     if not asked.force:
         _check_compatible(tx, parser, name, proposal, standing)
-    return _store(tx, asked, proposal.schema, place)
+    return _store(tx, asked, proposal, place)
 
 
 def _standing(tx: Transaction, name: ContractName) -> Standing:
@@ -111,10 +111,10 @@ def _check_compatible(
         raise refusal(name, verdict, old, chosen)
 
 
-def _store(tx: Transaction, asked: Registration, schema: StoredSchema, place: schemas.Place) -> StoredVersion:
-    name, number, known = asked.name, place.next_version, place.known
+def _store(tx: Transaction, asked: Registration, proposal: Proposal, place: schemas.Place) -> StoredVersion:
+    name, number, known = asked.name, place.next_version, proposal.choose(place.known)
     if known is None:
-        known = replace(schema, id=place.next_id)
+        known = replace(proposal.schema, id=place.next_id)
         schemas.insert(tx, known)
     contracts.insert(tx, name, number, known.id, asked.author)
     history.record(tx, asked.author, "register", name, number, {"id": known.id, "type": known.type})
@@ -124,35 +124,25 @@ def _store(tx: Transaction, asked: Registration, schema: StoredSchema, place: sc
 def import_version(tx: Transaction, parser: Parser, asked: Registration) -> StoredVersion:
     """Id and version as given: the content moves in as it was elsewhere."""
     name, draft = asked.name, asked.draft
-    next_version = contracts.next_version(tx, name)
     proposal = propose_import(tx, parser, name, draft)
-    number = draft.version if draft.version is not None else next_version
+    id = schemas.next_id(tx, name.context) if draft.id is None else draft.id
+    number = contracts.next_version(tx, name) if draft.version is None else draft.version
     taken = contracts.version(tx, name, number, deleted=True)
-    if taken is not None and taken.schema.guid == proposal.schema.guid:
+    if taken is not None and taken.schema.id == id and proposal.is_content_of(taken.schema):
         return taken
     if taken is not None:
         raise refusals.not_permitted(f"Overwrite version {number} of subject {name} is not permitted.")
-    known = _imported_schema(tx, proposal.schema, draft.id)
-    live = contracts.having_guid(tx, name, known.type, known.guid)
+    known = schemas.by_id(tx, name.context, id)
+    if known is not None and not proposal.is_content_of(known):
+        raise refusals.not_permitted(f"Overwrite new schema with id {id} is not permitted.")
+    live = None if known is None else contracts.having_schema(tx, name, id)
     if live is not None and draft.version is None:
         return live
     if live is not None:
         raise refusals.not_permitted(f"Subject {name} has this schema already, as version {live.version}.")
-    contracts.insert(tx, name, number, known.id, asked.author)
-    history.record(tx, asked.author, "import", name, number, {"id": known.id, "type": known.type})
+    if known is None:
+        known = replace(proposal.schema, id=id)
+        schemas.insert(tx, known)
+    contracts.insert(tx, name, number, id, asked.author)
+    history.record(tx, asked.author, "import", name, number, {"id": id, "type": known.type})
     return StoredVersion(name, number, known, author=asked.author)
-
-
-def _imported_schema(tx: Transaction, schema: StoredSchema, id: int | None) -> StoredSchema:
-    same = schemas.by_content(tx, schema.context, schema.type, schema.guid)
-    if same is not None and id in (None, same.id):
-        return same
-    if id is None:
-        id = schemas.next_id(tx, schema.context)
-    elif same is not None:
-        raise refusals.not_permitted(f"The schema has the id {same.id} already, it cannot get {id} too.")
-    elif schemas.by_id(tx, schema.context, id) is not None:
-        raise refusals.not_permitted(f"Overwrite new schema with id {id} is not permitted.")
-    known = replace(schema, id=id)
-    schemas.insert(tx, known)
-    return known

@@ -99,12 +99,14 @@ def migrate(
 
     Example: dragoman registry migrate --registry postgresql://localhost/registry
     """
-    from dragoman.registry.store.tables import migrate as bring_up_to_date
+    from dragoman.registry.limits import Limits
+    from dragoman.registry.parsing import Parser
+    from dragoman.registry.upgrading import upgrade
 
     url = registry or default_registry()
     database = load(DATABASES, scheme_of(url))(url)
     try:
-        before, after = bring_up_to_date(database)
+        before, after = upgrade(database, Parser(Limits()))
     finally:
         database.close()
     if as_json:

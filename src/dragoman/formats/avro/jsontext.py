@@ -27,6 +27,13 @@ def loads(text: str) -> Any:
 
 def dumps(value: Any, sort: bool = False) -> str:
     """Compact, in the order of the objects or sorted by key."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort)
+    except RecursionError:
+        return _dumps_deep(value, sort)
+
+
+def _dumps_deep(value: Any, sort: bool) -> str:
     parts: list[str] = []
     run(_write(value, parts, sort))
     return "".join(parts)

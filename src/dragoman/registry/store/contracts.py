@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from dragoman.core.database import Row, Transaction
 from dragoman.registry import refusals
-from dragoman.registry.model import StoredSchema, StoredVersion
+from dragoman.registry.model import StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.store import schemas
 
+_COLUMNS = "v.context, v.contract, v.version, v.live_schema, v.created, v.author, " + schemas.COLUMNS
 _SELECT = (
-    "SELECT v.context, v.contract, v.version, v.live_schema, v.created, v.author, "
-    + schemas.COLUMNS
-    + " FROM registry_versions v JOIN registry_schemas s ON s.context = v.context AND s.id = v.schema_id"
+    f"SELECT {_COLUMNS}"
+    " FROM registry_versions v JOIN registry_schemas s ON s.context = v.context AND s.id = v.schema_id"
 )
 _OF_CONTRACT = " WHERE v.context = ? AND v.contract = ?"
 _LIVE = " AND v.live_schema IS NOT NULL"
@@ -124,20 +124,45 @@ def having_guid(
     tx: Transaction, name: ContractName, type: str, guid: str, *, deleted: bool = False
 ) -> StoredVersion | None:
     """The newest version with exactly this content."""
-    sql = _SELECT + _OF_CONTRACT + " AND s.guid = ? AND s.type = ?" + ("" if deleted else _LIVE)
-    rows = tx.execute(sql + " ORDER BY v.version DESC LIMIT 1", (*name, guid, type))
-    return _from_row(rows[0]) if rows else None
+    found = _having(tx, name, "guid", guid, deleted)
+    return next((each for each in found if each.schema.type == type), None)
 
 
-def having_text(
-    tx: Transaction, name: ContractName, schema: StoredSchema, *, deleted: bool = False
-) -> StoredVersion | None:
-    """The newest version with this text and these references, whatever its metadata and rules."""
+def having_form(
+    tx: Transaction, name: ContractName, form: str | None, *, deleted: bool = False
+) -> Sequence[StoredVersion]:
+    """The versions of this form, the newest first, whatever their metadata and rules."""
+    return _having(tx, name, "form", form, deleted)
+
+
+def having_identity(
+    tx: Transaction, name: ContractName, identity: str | None, *, deleted: bool = False
+) -> Sequence[StoredVersion]:
+    """The versions of this identity, the newest first."""
+    return _having(tx, name, "identity", identity, deleted)
+
+
+def _having(
+    tx: Transaction, name: ContractName, column: str, value: str | None, deleted: bool
+) -> Sequence[StoredVersion]:
+    """From the schema to the version: a contract may have many versions, few of them have one content.
+
+    A planner would go the other way to save the sorting. ``CROSS JOIN`` keeps SQLite's from it, and the
+    sorting is left to us.
+    """
+    schema = "v.schema_id" if deleted else "v.live_schema"
     sql = (
-        _SELECT + _OF_CONTRACT + " AND s.type = ? AND s.body = ? AND s.refs = ?" + ("" if deleted else _LIVE)
+        f"SELECT {_COLUMNS} FROM registry_schemas s CROSS JOIN registry_versions v"
+        f" WHERE s.{column} = ? AND s.context = ?"
+        f" AND v.context = s.context AND v.contract = ? AND {schema} = s.id"
     )
-    references = schemas.packed_references(schema.references)
-    rows = tx.execute(sql + " ORDER BY v.version DESC LIMIT 1", (*name, schema.type, schema.text, references))
+    found = [_from_row(row) for row in tx.execute(sql, (value, *name))]
+    return sorted(found, key=lambda each: each.version, reverse=True)
+
+
+def having_schema(tx: Transaction, name: ContractName, id: int) -> StoredVersion | None:
+    """The live version with the schema of this id."""
+    rows = tx.execute(_SELECT + _OF_CONTRACT + " AND v.live_schema = ?", (*name, id))
     return _from_row(rows[0]) if rows else None
 
 

@@ -1,4 +1,4 @@
-"""Schemas by id, GUID and content. One content has one id within a context."""
+"""Schemas by id, GUID and content. A content has one id within a context, unless imports gave it more."""
 
 # ruff: noqa: S608 - only constants of this package are joined into SQL, values are always parameters.
 
@@ -18,12 +18,15 @@ from dragoman.registry.name import ContractName, parse_name
 GREATEST_NUMBER = 2**31 - 1
 """Of ids and of versions: clients and frames have four bytes with a sign for them."""
 
-COLUMNS = "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set, s.fingerprint"
+COLUMNS = (
+    "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set,"
+    " s.fingerprint, s.form, s.identity"
+)
 _GREATEST_ID = "(SELECT id FROM registry_schemas WHERE context = ? ORDER BY id DESC LIMIT 1)"
 
 
 def from_row(row: Row) -> StoredSchema:
-    context, id, guid, type, text, references, metadata, rule_set, fingerprint = row
+    context, id, guid, type, text, references, metadata, rule_set, fingerprint, form, identity = row
     return StoredSchema(
         context,
         int(id),
@@ -34,6 +37,8 @@ def from_row(row: Row) -> StoredSchema:
         _unpacked(metadata),
         _unpacked(rule_set),
         fingerprint,
+        form,
+        identity,
     )
 
 
@@ -50,22 +55,16 @@ def by_guid(tx: Transaction, guid: str) -> Sequence[StoredSchema]:
     return [from_row(row) for row in tx.execute(sql, (guid,))]
 
 
-def by_content(tx: Transaction, context: str, type: str, guid: str) -> StoredSchema | None:
-    sql = f"SELECT {COLUMNS} FROM registry_schemas s WHERE s.context = ? AND s.guid = ? AND s.type = ?"
-    rows = tx.execute(sql, (context, guid, type))
-    return from_row(rows[0]) if rows else None
-
-
 class Place(NamedTuple):
     """Where a schema would go in a contract."""
 
-    known: StoredSchema | None
-    """The context's schema with this content."""
+    known: Sequence[StoredSchema]
+    """The context's schemas of this identity, by rising id."""
     next_id: int
     next_version: int
 
 
-def place(tx: Transaction, name: ContractName, type: str, guid: str) -> Place:
+def place(tx: Transaction, name: ContractName, identity: str | None) -> Place:
     """All that numbers depend on, in one question, under the context's lock.
 
     A planner that knows nothing of a young table yet would read the whole context, if it could, for the
@@ -76,11 +75,11 @@ def place(tx: Transaction, name: ContractName, type: str, guid: str) -> Place:
         " (SELECT next_version FROM registry_contracts WHERE context = ? AND name = ?),"
         f" (SELECT MAX(version) FROM registry_versions WHERE context = ? AND contract = ?), {COLUMNS}"
         " FROM registry_contexts c LEFT JOIN registry_schemas s"
-        " ON s.guid = ? AND s.type = ? AND COALESCE(s.context, '') = c.name WHERE c.name = ?",
-        (name.context, *name, *name, guid, type, name.context),
+        " ON s.identity = ? AND COALESCE(s.context, '') = c.name WHERE c.name = ? ORDER BY s.id",
+        (name.context, *name, *name, identity, name.context),
     )
-    next_id, greatest_id, next_version, greatest_version, *schema = rows[0]
-    known = None if schema[0] is None else from_row(tuple(schema))
+    next_id, greatest_id, next_version, greatest_version = rows[0][:4]
+    known = [from_row(tuple(row[4:])) for row in rows if row[4] is not None]
     return Place(known, _above(next_id, greatest_id), _above(next_version or 1, greatest_version))
 
 
@@ -128,7 +127,7 @@ def insert(tx: Transaction, schema: StoredSchema) -> None:
         raise refusals.not_permitted(f"Context {schema.context} has no id left after {GREATEST_NUMBER}.")
     tx.execute(
         "INSERT INTO registry_schemas (context, id, guid, type, body, refs, metadata, rule_set, fingerprint,"
-        " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " form, identity, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             schema.context,
             schema.id,
@@ -139,6 +138,8 @@ def insert(tx: Transaction, schema: StoredSchema) -> None:
             _packed(schema.metadata),
             _packed(schema.rule_set),
             schema.fingerprint,
+            schema.form,
+            schema.identity,
             time.time(),
         ),
     )
@@ -148,6 +149,21 @@ def insert(tx: Transaction, schema: StoredSchema) -> None:
             "INSERT INTO registry_references VALUES (?, ?, ?, ?, ?)",
             (schema.context, schema.id, target.context, target.contract, reference.version),
         )
+
+
+def unidentified(tx: Transaction, limit: int) -> Sequence[StoredSchema]:
+    """Schemas from before identities were stored."""
+    sql = (
+        f"SELECT {COLUMNS} FROM registry_schemas s WHERE s.identity IS NULL ORDER BY s.context, s.id LIMIT ?"
+    )
+    return [from_row(row) for row in tx.execute(sql, (limit,))]
+
+
+def identify(tx: Transaction, schema: StoredSchema) -> None:
+    tx.execute(
+        "UPDATE registry_schemas SET form = ?, identity = ? WHERE context = ? AND id = ?",
+        (schema.form, schema.identity, schema.context, schema.id),
+    )
 
 
 def delete_unused(tx: Transaction, context: str, id: int) -> bool:

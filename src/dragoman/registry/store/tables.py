@@ -5,6 +5,7 @@ A step is never changed once it is released; a new one is added below it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,13 @@ _TYPES: Mapping[str, Mapping[str, str]] = {
     },
 }
 
-STEPS: Sequence[Sequence[str]] = (
+_SCHEMA_INDEXES = (
+    "CREATE INDEX registry_schemas_guid ON registry_schemas (guid, context)",
+    "CREATE INDEX registry_schemas_form ON registry_schemas (form, context)",
+    "CREATE INDEX registry_schemas_identity ON registry_schemas (identity, context)",
+)
+
+STEPS: Sequence[Sequence[str] | Mapping[str, Sequence[str]]] = (
     (
         """CREATE TABLE IF NOT EXISTS registry_contexts (
             name {key} NOT NULL PRIMARY KEY, next_id BIGINT NOT NULL)""",
@@ -72,8 +79,36 @@ STEPS: Sequence[Sequence[str]] = (
             id {key} NOT NULL PRIMARY KEY, kind {key} NOT NULL, owner {key} NOT NULL, secret {text} NOT NULL,
             grants {text} NOT NULL, created {real} NOT NULL, expires {real})""",
     ),
+    {
+        # SQLite cannot drop a constraint: the table is made again without it.
+        "sqlite": (
+            """CREATE TABLE registry_schemas_new (
+                context {key} NOT NULL, id BIGINT NOT NULL, guid {key} NOT NULL, type {key} NOT NULL,
+                body {text} NOT NULL, refs {text} NOT NULL, metadata {text}, rule_set {text},
+                fingerprint {key}, created {real} NOT NULL, form {key}, identity {key},
+                PRIMARY KEY (context, id))""",
+            """INSERT INTO registry_schemas_new (context, id, guid, type, body, refs, metadata, rule_set,
+                fingerprint, created) SELECT context, id, guid, type, body, refs, metadata, rule_set,
+                fingerprint, created FROM registry_schemas""",
+            "DROP TABLE registry_schemas",
+            "ALTER TABLE registry_schemas_new RENAME TO registry_schemas",
+            *_SCHEMA_INDEXES,
+        ),
+        "postgres": (
+            "ALTER TABLE registry_schemas ADD COLUMN form {key}",
+            "ALTER TABLE registry_schemas ADD COLUMN identity {key}",
+            "ALTER TABLE registry_schemas DROP CONSTRAINT registry_schemas_guid_type_context_key",
+            *_SCHEMA_INDEXES,
+        ),
+        "mysql": (
+            "ALTER TABLE registry_schemas ADD COLUMN form {key}",
+            "ALTER TABLE registry_schemas ADD COLUMN identity {key}",
+            "DROP INDEX guid ON registry_schemas",
+            *_SCHEMA_INDEXES,
+        ),
+    },
 )
-"""Each step is one version of the shape, counted from 1."""
+"""Each step is one version of the shape, counted from 1. A mapping has the statements of each dialect."""
 
 # Only primary keys begin with the context: any other index that does could be taken for a question about one
 # contract by a planner that knows nothing of a young table yet, and then the whole context is read.
@@ -123,8 +158,9 @@ def _step(database: Database) -> int:
         version = _applied(tx)
         if version == len(STEPS):
             return version
-        for statement in STEPS[version]:
-            if not _index_exists(database, tx, statement):
+        step = STEPS[version]
+        for statement in step[database.dialect] if isinstance(step, Mapping) else step:
+            if not _is_done(database, tx, statement):
                 tx.execute(_typed(database, statement))
         tx.execute("INSERT INTO registry_migrations VALUES (?, ?)", (version + 1, time.time()))
         return version + 1
@@ -146,12 +182,21 @@ def _alone(database: Database, tx: Transaction) -> Iterator[None]:
         tx.execute("SELECT RELEASE_LOCK('dragoman.registry.migrate')")
 
 
-def _index_exists(database: Database, tx: Transaction, statement: str) -> bool:
-    """Whether a step that died halfway made this index already; only MySQL keeps half a step."""
-    if database.dialect != "mysql" or not statement.startswith("CREATE INDEX"):
+_MADE_OR_DROPPED = re.compile(r"(CREATE|DROP) INDEX (\w+)|ALTER TABLE (\w+) ADD COLUMN (\w+)")
+
+
+def _is_done(database: Database, tx: Transaction, statement: str) -> bool:
+    """Whether a step that died halfway did this already; only MySQL keeps half a step."""
+    found = _MADE_OR_DROPPED.match(statement) if database.dialect == "mysql" else None
+    if found is None:
         return False
-    sql = "SELECT 1 FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = ?"
-    return bool(tx.execute(sql, (statement.split()[2],)))
+    verb, index, table, column = found.groups()
+    here = "FROM information_schema.{} WHERE table_schema = DATABASE() AND"
+    if column:
+        sql = f"SELECT 1 {here.format('columns')} table_name = ? AND column_name = ?"
+        return bool(tx.execute(sql, (table, column)))
+    exists = bool(tx.execute(f"SELECT 1 {here.format('statistics')} index_name = ?", (index,)))
+    return exists == (verb == "CREATE")
 
 
 def _typed(database: Database, statement: str) -> str:

@@ -1,0 +1,268 @@
+"""Which schemas are the same one, however they are written, and which are not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.core.database import Database
+from dragoman.core.errors import NotFound
+from dragoman.core.loading import DATABASES, load, scheme_of
+from dragoman.core.registry import Registry
+from dragoman.core.schema import Schema
+from dragoman.registry import connect
+from dragoman.registry.http.server import Server
+from dragoman.registry.limits import Limits
+from dragoman.registry.parsing import Parser
+from dragoman.registry.store import tables
+from dragoman.registry.upgrading import upgrade
+
+FIELDS = [
+    {"name": "id", "type": "long"},
+    {"name": "note", "type": ["null", "string"], "default": None, "doc": "Said by people."},
+    {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+    {"name": "line", "type": {"type": "record", "name": "Line", "fields": [{"name": "n", "type": "int"}]}},
+]
+ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": FIELDS}
+
+
+def with_field(index: int, **change: Any) -> dict[str, Any]:
+    fields = [dict(each) for each in FIELDS]
+    fields[index] |= change
+    return {**ORDER, "fields": fields}
+
+
+ENUM = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
+LINE = {"type": "record", "name": "Line", "fields": [{"name": "n", "type": "int"}]}
+
+EQUAL = {
+    "white space": json.dumps(ORDER, indent=2),
+    "order of attributes": json.dumps(dict(reversed(ORDER.items()))),
+    "order of a field's attributes": json.dumps(
+        {**ORDER, "fields": [dict(reversed(each.items())) for each in FIELDS]}
+    ),
+    "full name": json.dumps({"type": "record", "name": "shop.Order", "fields": FIELDS}),
+    "full name and another namespace": json.dumps({**ORDER, "name": "shop.Order", "namespace": "other"}),
+    "a type in an object": json.dumps(with_field(0, type={"type": "long"})),
+    "a branch in an object": json.dumps(with_field(1, type=[{"type": "null"}, {"type": "string"}])),
+    "a type in two objects": json.dumps(with_field(0, type={"type": {"type": "long"}})),
+    "an inherited namespace written out": json.dumps(with_field(2, type={**ENUM, "namespace": "shop"})),
+    "an inherited namespace in the name": json.dumps(with_field(3, type={**LINE, "name": "shop.Line"})),
+    "the usual order of a field": json.dumps(with_field(0, order="ascending")),
+    "no aliases": json.dumps({**ORDER, "aliases": []}),
+}
+DIFFERENT = {
+    "documentation": json.dumps({**ORDER, "doc": "An order."}),
+    "documentation of a field": json.dumps(with_field(0, doc="The number.")),
+    "other documentation of a field": json.dumps(with_field(1, doc="Said by machines.")),
+    "an alias": json.dumps({**ORDER, "aliases": ["Purchase"]}),
+    "an alias of a field": json.dumps(with_field(0, aliases=["number"])),
+    "a default": json.dumps(with_field(0, default=0)),
+    "a default of an enum": json.dumps(with_field(2, type={**ENUM, "default": "A"})),
+    "the order of a field": json.dumps(with_field(0, order="ignore")),
+    "a property": json.dumps({**ORDER, "owner": "sales"}),
+    "a property of a field": json.dumps(with_field(0, unit="piece")),
+    "a logical type": json.dumps(with_field(0, type={"type": "long", "logicalType": "timestamp-millis"})),
+    "another namespace": json.dumps({**ORDER, "namespace": "store"}),
+    "another namespace inside": json.dumps(with_field(2, type={**ENUM, "namespace": "store"})),
+    "the order of fields": json.dumps({**ORDER, "fields": list(reversed(FIELDS))}),
+    "the order of branches": json.dumps(with_field(1, type=["string", "null"], default="")),
+}
+
+
+@pytest.fixture
+def api(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=server.url) as client:
+        yield client
+
+
+def code_or(answer: httpx.Response, member: str) -> int:
+    found = answer.json()
+    return int(found[member] if answer.status_code == 200 else found["error_code"])
+
+
+async def test_equal_avro_schemas_are_one_schema(registry: Registry) -> None:
+    first = await registry.register("orders-value", Schema("AVRO", json.dumps(ORDER)))
+    for name, text in EQUAL.items():
+        schema = Schema("AVRO", text)
+        for normalize in (False, True):
+            assert await registry.find("orders-value", schema, normalize=normalize) == first, name
+            assert await registry.register("orders-value", schema, normalize=normalize) == first, name
+        other = await registry.register("copies-value", schema)
+        assert (other.version, other.schema.id) == (1, first.schema.id), name
+    assert list(await registry.versions("orders-value")) == [1]
+
+
+@pytest.mark.parametrize("text", DIFFERENT.values(), ids=DIFFERENT)
+def test_what_counts_makes_another_schema(api: httpx.Client, text: str) -> None:
+    api.put("/config", json={"compatibility": "NONE"})
+    api.post("/subjects/s/versions", json={"schema": json.dumps(ORDER)})
+    for query in ("", "?normalize=true"):
+        assert code_or(api.post(f"/subjects/s{query}", json={"schema": text}), "version") == 40403
+    assert api.post("/subjects/s/versions", json={"schema": text}).json() == {"id": 2}
+    assert api.get("/subjects/s/versions").json() == [1, 2]
+    assert api.post("/subjects/s", json={"schema": text}).json()["version"] == 2
+
+
+@st.composite
+def rewritten(draw: st.DrawFn, schema: Any, namespace: str = "") -> Any:
+    """The same Avro schema in other words."""
+    if isinstance(schema, str):
+        return draw(st.sampled_from([schema, {"type": schema}])) if schema in ("long", "int") else schema
+    if isinstance(schema, list):
+        return [draw(rewritten(each, namespace)) for each in schema]
+    written = dict(schema)
+    if "name" in written and written["type"] in ("record", "enum"):
+        own = written.pop("namespace", namespace)
+        simple = written["name"]
+        full = {"name": f"{own}.{simple}"}
+        apart = {"name": simple, "namespace": own}
+        inherited = [{"name": simple}] if own == namespace else []
+        written |= draw(st.sampled_from([full, apart, *inherited]))
+        namespace = own
+    if "fields" in written:
+        written["fields"] = [
+            {key: each[key] for key in draw(st.permutations(list(each)))}
+            for each in (
+                {**field, "type": draw(rewritten(field["type"], namespace))} for field in written["fields"]
+            )
+        ]
+    return {key: written[key] for key in draw(st.permutations(list(written)))}
+
+
+@given(rewritten(ORDER))
+@settings(max_examples=60)
+def test_no_way_of_writing_an_avro_schema_makes_a_new_one(written: Any) -> None:
+    async def work() -> None:
+        registry = connect("memory://")
+        first = await registry.register("s", Schema("AVRO", json.dumps(ORDER)))
+        assert await registry.find("s", Schema("AVRO", json.dumps(written))) == first
+        assert await registry.register("s", Schema("AVRO", json.dumps(written))) == first
+        await registry.close()
+
+    asyncio.run(work())
+
+
+def test_the_text_that_was_registered_is_shown(api: httpx.Client) -> None:
+    written = EQUAL["full name"]
+    api.post("/subjects/s/versions", json={"schema": written})
+    found = api.post("/subjects/s", json={"schema": json.dumps(ORDER)}).json()
+    assert found["schema"] == json.dumps(json.loads(written), separators=(",", ":"))
+
+
+def test_equal_schemas_with_references_are_one_schema(api: httpx.Client) -> None:
+    for name in ("Line", "Buyer"):
+        line = {"type": "record", "name": name, "namespace": "shop", "fields": []}
+        api.post(f"/subjects/{name}/versions", json={"schema": json.dumps(line)})
+    fields = [{"name": "line", "type": "Line"}, {"name": "buyer", "type": "Buyer"}]
+    using = {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
+    full = {
+        "name": "shop.Order",
+        "fields": [{**each, "type": f"shop.{each['type']}"} for each in fields],
+        "type": "record",
+    }
+    references = [
+        {"name": "shop.Line", "subject": "Line", "version": 1},
+        {"name": "shop.Buyer", "subject": "Buyer", "version": 1},
+    ]
+    first = {"schema": json.dumps(using), "references": references}
+    made = api.post("/subjects/s/versions", json=first).json()
+    again = {"schema": json.dumps(full), "references": references[::-1]}
+    assert api.post("/subjects/s", json=again).json()["id"] == made["id"]
+    assert api.post("/subjects/s/versions", json=again).json() == made
+
+
+def test_among_equal_versions_the_one_with_the_same_text_is_found(api: httpx.Client) -> None:
+    """Older programs stored equal schemas twice."""
+    texts = [EQUAL[name] for name in ("order of attributes", "full name", "a type in an object")]
+    api.put("/mode/s", json={"mode": "IMPORT"})
+    for number, text in enumerate(texts, 1):
+        entry = {"schema": text, "id": 10 * number, "version": number}
+        assert api.post("/subjects/s/versions", json=entry).status_code == 200
+    api.delete("/mode/s")
+    for number, text in enumerate(texts, 1):
+        found = api.post("/subjects/s", json={"schema": text}).json()
+        assert (found["version"], found["id"]) == (number, 10 * number)
+    assert api.post("/subjects/s", json={"schema": json.dumps(ORDER)}).json()["version"] == 3
+    assert api.post("/subjects/new/versions", json={"schema": texts[1]}).json() == {"id": 20}
+
+
+SHAPE_1 = tables.STEPS[:1]
+
+
+def opened(url: str) -> Database:
+    database: Database = load(DATABASES, scheme_of(url))(url)
+    return database
+
+
+def written_by_an_older_program(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of the first shape with one Avro schema, one JSON schema and one that nobody can parse."""
+    database = opened(url)
+    with database.transaction() as tx:
+        for name in ("contexts", "schemas", "references", "contracts", "versions", "settings", "bindings"):
+            tx.execute(f"DROP TABLE IF EXISTS registry_{name}")
+        for name in ("history", "keys", "migrations"):
+            tx.execute(f"DROP TABLE IF EXISTS registry_{name}")
+    monkeypatch.setattr(tables, "STEPS", SHAPE_1)
+    tables.migrate(database)
+    monkeypatch.undo()
+    compact = json.dumps(ORDER, separators=(",", ":"))
+    rows = [
+        (1, "6f3f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a1", "AVRO", compact, None),
+        (2, "0b1f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a2", "JSON", '{"type":"object","title":"T"}', None),
+        (3, "1c2f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a3", "AVRO", "not a schema", None),
+        (4, "2d3f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a4", "AVRO", '"string"', '{"tags": {}, "sensitive": []}'),
+    ]
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO registry_contexts VALUES ('.', 5)")
+        for id, guid, type, text, metadata in rows:
+            tx.execute(
+                "INSERT INTO registry_schemas (context, id, guid, type, body, refs, metadata, rule_set,"
+                " fingerprint, created) VALUES ('.', ?, ?, ?, ?, '[]', ?, NULL, NULL, 0)",
+                (id, guid, type, text, metadata),
+            )
+            tx.execute("INSERT INTO registry_versions VALUES ('.', ?, 1, ?, ?, 0, 'ada')", (f"s{id}", id, id))
+    database.close()
+
+
+async def test_what_an_older_program_wrote_is_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written_by_an_older_program(store, monkeypatch)
+    registry = connect(store)
+    for name in ("order of attributes", "full name", "a type in an object"):
+        schema = Schema("AVRO", EQUAL[name])
+        assert (await registry.find("s1", schema)).schema.id == 1
+        assert (await registry.register("s1", schema)).version == 1
+        assert (await registry.register(f"new {name}", schema)).schema.id == 1
+    swapped = Schema("JSON", '{"title": "T", "type": "object"}')
+    assert (await registry.find("s2", swapped, normalize=True)).schema.id == 2
+    assert (await registry.version("s3", 1)).schema.text == "not a schema"
+    assert (await registry.find("s4", Schema("AVRO", '{"type": "string"}'))).schema.id == 4
+    assert (await registry.register("s5", Schema("AVRO", '"bytes"'))).schema.id == 5
+    with pytest.raises(NotFound):
+        await registry.find("s1", Schema("AVRO", DIFFERENT["an alias"]))
+    await registry.close()
+
+
+def test_nodes_that_start_together_bring_old_data_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite://{tmp_path}/registry.db"
+    written_by_an_older_program(url, monkeypatch)
+    databases = [opened(url) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        shapes = list(threads.map(lambda each: upgrade(each, Parser(Limits())), databases))
+    assert {after for _, after in shapes} == {len(tables.STEPS)}
+    with databases[0].transaction(write=False) as tx:
+        assert tx.execute("SELECT COUNT(*) FROM registry_schemas WHERE identity IS NULL")[0][0] == 0
+        assert tx.execute("SELECT COUNT(*) FROM registry_schemas")[0][0] == 4
+    for each in databases:
+        each.close()
