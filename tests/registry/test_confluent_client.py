@@ -228,3 +228,18 @@ async def test_messages_cross_both_ways_with_our_codecs(server: Server, client: 
     assert made.schema.id is not None
     assert read(frame(made.schema.id, codec.encode({"id": 8})), context("returns")) == {"id": 8}
     await registry.close()
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_clients_with_and_without_normalisation_share_one_version(server: Server, first: bool) -> None:
+    for normalize in (first, not first, first):
+        with SchemaRegistryClient({"url": server.url}) as client:
+            conf = {"normalize.schemas": normalize}
+            AvroSerializer(client, ORDER.text, conf=conf)({"id": 1}, context())
+            JSONSerializer(ORDER_JSON, client, conf=conf)({"id": 1}, context("texts"))
+    with SchemaRegistryClient({"url": server.url}) as client:
+        conf = {"auto.register.schemas": False, "normalize.schemas": not first}
+        assert AvroSerializer(client, ORDER.text, conf=conf)({"id": 1}, context())
+        assert JSONSerializer(ORDER_JSON, client, conf=conf)({"id": 1}, context("texts"))
+        assert client.get_versions("orders-value") == [1]
+        assert client.get_versions("texts-value") == [1]

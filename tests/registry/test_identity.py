@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman.core.database import Database
 from dragoman.core.errors import NotFound
-from dragoman.core.loading import DATABASES, load, scheme_of
+from dragoman.core.loading import DATABASES, FORMATS, load, scheme_of
 from dragoman.core.registry import Registry
 from dragoman.core.schema import Schema
 from dragoman.registry import connect
@@ -266,3 +266,77 @@ def test_nodes_that_start_together_bring_old_data_up_to_date(
         assert tx.execute("SELECT COUNT(*) FROM registry_schemas")[0][0] == 4
     for each in databases:
         each.close()
+
+
+UNORDERED = {
+    "AVRO": (json.dumps(ORDER), EQUAL["order of attributes"]),
+    "JSON": (
+        '{"type": "object", "required": ["b", "a"], "properties": {"b": {"type": "string"}, "a": {}}}',
+        '{"properties": {"a": {}, "b": {"type": "string"}}, "required": ["a", "b"], "type": "object"}',
+    ),
+    "PROTOBUF": (
+        'syntax = "proto3"; message M { string b = 2; int64 a = 1; }',
+        'syntax = "proto3"; message M { int64 a = 1; string b = 2; }',
+    ),
+    "THRIFT": (
+        "struct S { 2: optional string b, 1: optional i64 a }",
+        "struct S { 1: optional i64 a, 2: optional string b }",
+    ),
+}
+"""For each type a text, and its normal form or one with the same."""
+
+
+@pytest.mark.parametrize("type", UNORDERED)
+def test_normalising_finds_what_was_registered_without_it(api: httpx.Client, type: str) -> None:
+    for number, text in enumerate(UNORDERED[type]):
+        body = {"schema": text, "schemaType": type}
+        made = api.post(f"/subjects/s{number}/versions", json=body).json()
+        for other in UNORDERED[type]:
+            asked = {"schema": other, "schemaType": type}
+            found = api.post(f"/subjects/s{number}?normalize=true", json=asked).json()
+            assert (found.get("version"), found.get("id")) == (1, made["id"])
+            again = api.post(f"/subjects/s{number}/versions?normalize=true", json=asked)
+            assert again.json() == made
+        assert api.get(f"/subjects/s{number}/versions").json() == [1]
+
+
+@pytest.mark.parametrize("type", UNORDERED)
+def test_what_was_normalised_is_found_without_it(api: httpx.Client, type: str) -> None:
+    for number, text in enumerate(UNORDERED[type]):
+        body = {"schema": text, "schemaType": type}
+        made = api.post(f"/subjects/s{number}/versions?normalize=true", json=body).json()
+        for other in UNORDERED[type]:
+            asked = {"schema": other, "schemaType": type}
+            assert api.post(f"/subjects/s{number}", json=asked).json()["version"] == 1
+            assert api.post(f"/subjects/s{number}/versions", json=asked).json() == made
+        assert api.get(f"/subjects/s{number}/versions").json() == [1]
+
+
+@pytest.mark.parametrize("type", UNORDERED)
+def test_a_contract_that_begins_to_normalise_makes_no_new_versions(api: httpx.Client, type: str) -> None:
+    first = {"schema": UNORDERED[type][0], "schemaType": type}
+    made = api.post("/subjects/s/versions", json=first).json()
+    api.put("/config/s", json={"normalize": True})
+    for text in UNORDERED[type]:
+        assert api.post("/subjects/s/versions", json={"schema": text, "schemaType": type}).json() == made
+        assert api.post("/subjects/s", json={"schema": text, "schemaType": type}).json()["version"] == 1
+
+
+@pytest.mark.parametrize("type", ["JSON", "PROTOBUF", "THRIFT"])
+def test_without_normalising_the_order_of_other_texts_counts(api: httpx.Client, type: str) -> None:
+    """As in Confluent's registry."""
+    one, other = ({"schema": text, "schemaType": type} for text in UNORDERED[type])
+    assert api.post("/subjects/s/versions", json=one).json() == {"id": 1}
+    assert code_or(api.post("/subjects/s", json=other), "version") == 40403
+    assert api.post("/subjects/s/versions", json=other).json() == {"id": 2}
+    for text, version in ((one, 1), (other, 2)):
+        assert api.post("/subjects/s", json=text).json()["version"] == version
+
+
+@pytest.mark.parametrize("type", UNORDERED)
+def test_a_normal_form_is_its_own_normal_form(type: str) -> None:
+    format = load(FORMATS, type)()
+    for text in UNORDERED[type]:
+        normal = format.parse(text).normalised(2)
+        assert format.parse(normal).normalised(2) == normal
+    assert len({format.parse(text).normalised(2) for text in UNORDERED[type]}) == 1
