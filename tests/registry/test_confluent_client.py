@@ -11,6 +11,11 @@ from confluent_kafka.schema_registry import (
     ConfigCompatibilityLevel,
     Metadata,
     MetadataProperties,
+    MetadataTags,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
@@ -21,6 +26,8 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.rule_registry import RuleRegistry
+from confluent_kafka.schema_registry.serde import RuleContext, RuleExecutor
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from tests.registry.schemas import ORDER, ORDER_WITH_NOTE, ORDER_WITH_TOTAL, avro
@@ -243,3 +250,52 @@ def test_clients_with_and_without_normalisation_share_one_version(server: Server
         assert JSONSerializer(ORDER_JSON, client, conf=conf)({"id": 1}, context("texts"))
         assert client.get_versions("orders-value") == [1]
         assert client.get_versions("texts-value") == [1]
+
+
+class Renaming(RuleExecutor):
+    """What JSONata would do, without its interpreter."""
+
+    def type(self) -> str:
+        return "RENAMING"
+
+    def transform(self, ctx: RuleContext, message: Any) -> Any:
+        before, after = str(ctx.rule.expr).split(" ")
+        message[after] = message.pop(before)
+        return message
+
+
+def test_a_message_of_an_older_version_is_migrated_by_rules(server: Server) -> None:
+    """The client looks its writer's schema up with all that it knows of it, empty lists among that."""
+    old, new = avro(("number", "long")), avro(("id", "long"))
+    rule = Rule(
+        "up",
+        None,
+        RuleKind.TRANSFORM,
+        RuleMode.UPGRADE,
+        "RENAMING",
+        None,
+        None,
+        "number id",
+        None,
+        None,
+        False,
+    )
+    with SchemaRegistryClient({"url": server.url}) as client:
+        client.set_config("orders-value", ServerConfig(compatibility_group="major"))
+
+        def schema(text: str, major: str, rules: list[Rule]) -> Schema:
+            metadata = Metadata(MetadataTags({}), MetadataProperties({"major": major}), [])
+            return Schema(text, "AVRO", [], metadata, RuleSet(rules, []))
+
+        client.register_schema("orders-value", schema(old.text, "1", []))
+        client.register_schema("orders-value", schema(new.text, "2", [rule]))
+        conf = {"auto.register.schemas": False, "use.latest.with.metadata": {"major": "1"}}
+        frame = AvroSerializer(client, None, conf=conf)({"number": 7}, context())
+        rules = RuleRegistry()
+        rules.register_executor(Renaming())
+        conf = {"use.latest.with.metadata": {"major": "2"}}
+        read = AvroDeserializer(client, None, conf=conf, rule_registry=rules)
+        assert read(frame, context()) == {"id": 7}
+        for version in (1, 2):
+            known = client.get_version("orders-value", version)
+            assert client.lookup_schema("orders-value", known.schema).version == version

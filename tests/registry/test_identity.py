@@ -340,3 +340,100 @@ def test_a_normal_form_is_its_own_normal_form(type: str) -> None:
         normal = format.parse(text).normalised(2)
         assert format.parse(normal).normalised(2) == normal
     assert len({format.parse(text).normalised(2) for text in UNORDERED[type]}) == 1
+
+
+METADATA = {
+    "tags": {"**.name": ["PII", "SECRET"]},
+    "properties": {"owner": "sales"},
+    "sensitive": ["owner", "other"],
+}
+RULE = {
+    "name": "mask",
+    "kind": "TRANSFORM",
+    "mode": "WRITE",
+    "type": "CEL",
+    "tags": ["PII", "A"],
+    "expr": "x",
+}
+RULES = {"domainRules": [RULE], "migrationRules": [{**RULE, "mode": "UPGRADE"}]}
+NOTHING = [None, [], {}, ""]
+
+
+def said_again(rule: dict[str, Any]) -> dict[str, Any]:
+    empty = {"doc": None, "params": {}, "onSuccess": None, "onFailure": "", "disabled": False}
+    return {**empty, **rule, "tags": rule["tags"][::-1]}
+
+
+SAME_METADATA = [
+    {**METADATA, "sensitive": METADATA["sensitive"][::-1]},
+    {**METADATA, "tags": {"**.name": ["SECRET", "PII", "PII"]}},
+    dict(reversed(METADATA.items())),
+    {**METADATA, "later": None},
+]
+SAME_RULES = [
+    {**RULES, "encodingRules": []},
+    {**RULES, "encodingRules": None, "enableAt": None},
+    {part: [said_again(each) for each in rules] for part, rules in RULES.items()},
+]
+
+
+@pytest.mark.parametrize("metadata", [METADATA, *SAME_METADATA])
+@pytest.mark.parametrize("rules", [RULES, *SAME_RULES])
+def test_empty_members_of_metadata_and_rules_say_nothing(
+    api: httpx.Client, metadata: dict[str, Any], rules: dict[str, Any]
+) -> None:
+    schema = {"schema": '"string"', "metadata": METADATA, "ruleSet": RULES}
+    made = api.post("/subjects/s/versions", json=schema).json()
+    same = {"schema": '"string"', "metadata": metadata, "ruleSet": rules}
+    assert api.post("/subjects/s", json=same).json().get("version") == 1
+    assert api.post("/subjects/s/versions", json=same).json() == made
+    assert api.post("/subjects/other/versions", json=same).json() == made
+    assert api.post("/subjects/third/versions", json=same).json() == made
+    assert api.get("/subjects/s/versions").json() == [1]
+
+
+EMPTY = [
+    {"metadata": {"tags": {}, "properties": {}, "sensitive": []}},
+    {
+        "metadata": {"sensitive": [], "properties": None},
+        "ruleSet": {"migrationRules": [], "domainRules": None},
+    },
+    {"metadata": {}, "ruleSet": {}},
+    {"metadata": None, "ruleSet": {"encodingRules": []}},
+    {},
+]
+
+
+@pytest.mark.parametrize("first", EMPTY)
+def test_what_has_only_empty_members_is_not_there(api: httpx.Client, first: dict[str, Any]) -> None:
+    made = api.post("/subjects/s/versions", json={"schema": '"string"', **first}).json()
+    for more in EMPTY:
+        schema = {"schema": '"string"', **more}
+        assert api.post("/subjects/s", json=schema).json().get("version") == 1
+        assert api.post("/subjects/s/versions", json=schema).json() == made
+    shown = api.get("/subjects/s/versions/1").json()
+    assert "metadata" not in shown and "ruleSet" not in shown
+
+
+def test_what_metadata_and_rules_say_counts(api: httpx.Client) -> None:
+    variants: list[dict[str, Any]] = [
+        {"metadata": METADATA, "ruleSet": RULES},
+        {"metadata": {**METADATA, "sensitive": ["owner"]}, "ruleSet": RULES},
+        {"metadata": {**METADATA, "properties": {"owner": "sales", "empty": ""}}, "ruleSet": RULES},
+        {"metadata": METADATA, "ruleSet": {"domainRules": RULES["domainRules"]}},
+        {"metadata": METADATA, "ruleSet": {**RULES, "domainRules": [{**RULE, "disabled": True}]}},
+        {"metadata": METADATA, "ruleSet": {**RULES, "domainRules": [RULE, {**RULE, "name": "more"}]}},
+        {"metadata": METADATA, "ruleSet": {**RULES, "domainRules": [{**RULE, "name": "more"}, RULE]}},
+    ]
+    for number, variant in enumerate(variants, 1):
+        schema = {"schema": '"string"', **variant}
+        assert code_or(api.post("/subjects/s", json=schema), "version") in (40401, 40403)
+        assert api.post("/subjects/s/versions", json=schema).json() == {"id": number}
+    assert api.get("/subjects/s/versions").json() == list(range(1, len(variants) + 1))
+
+
+def test_saying_that_there_is_no_metadata_takes_the_previous_away(api: httpx.Client) -> None:
+    for number, metadata in enumerate(({"properties": {"a": "1"}}, {"tags": {}}), 1):
+        body = {"schema": '"string"', "metadata": metadata}
+        assert api.post("/subjects/s/versions", json=body).json() == {"id": number}
+    assert api.post("/subjects/s/versions", json={"schema": '"string"'}).json() == {"id": 2}

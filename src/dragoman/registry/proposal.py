@@ -12,6 +12,7 @@ from dragoman.registry.identity import digest_of, form_of, guid_of, identity_of
 from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parsed, Parser
+from dragoman.registry.rules import tidy_metadata, tidy_rule_set
 
 UNNUMBERED = 0
 
@@ -92,20 +93,20 @@ def propose_import(tx: Transaction, parser: Parser, name: ContractName, draft: D
 
 
 def _named(name: ContractName, draft: Draft, text: str, parsed: Parsed | None, normalize: bool) -> Proposal:
-    guid = guid_of(text, draft.references, draft.metadata, draft.rule_set)
+    metadata, rule_set = tidy_metadata(draft.metadata), tidy_rule_set(draft.rule_set)
     schema = StoredSchema(
         name.context,
         UNNUMBERED,
-        guid,
+        guid_of(text, draft.references, metadata, rule_set),
         draft.type,
         text,
         draft.references,
-        draft.metadata,
-        draft.rule_set,
+        metadata,
+        rule_set,
         parsed.schema.fingerprint if parsed else None,
     )
     normal = parsed.normal if parsed else digest_of(text)
-    bare = draft.metadata is None and draft.rule_set is None
+    bare = metadata is None and rule_set is None
     normalized = normalize or (parsed is not None and draft.type in _COMPARED_PARSED)
     return Proposal(identified(schema, normal), parsed, bare, normal, normalized)
 
@@ -113,7 +114,8 @@ def _named(name: ContractName, draft: Draft, text: str, parsed: Parsed | None, n
 def identified(schema: StoredSchema, normal: str) -> StoredSchema:
     """With its form and its identity. ``normal`` is the digest of the normal form."""
     form = form_of(schema.type, normal, schema.references)
-    return replace(schema, form=form, identity=identity_of(form, schema.metadata, schema.rule_set))
+    identity = identity_of(form, tidy_metadata(schema.metadata), tidy_rule_set(schema.rule_set))
+    return replace(schema, form=form, identity=identity)
 
 
 def completed(draft: Draft, previous: StoredSchema | None, settings: Settings) -> Draft:

@@ -1,4 +1,8 @@
-"""Metadata and rule sets as requests bring them. They are kept as they are, once their shape is right."""
+"""Metadata and rule sets as requests bring them.
+
+Once their shape is right, they are kept as they are, but for members that say nothing: ``null``, an empty
+list, an empty object, ``"disabled": false``. Clients differ in whether they send those, and mean the same.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +48,42 @@ class _RuleSet(msgspec.Struct, rename="camel"):
 
 
 _MIGRATING = ("UPGRADE", "DOWNGRADE", "UPDOWN")
+
+
+def tidy_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Without empty members, and with its sets in order; ``None`` if nothing is left."""
+    kept = _said(metadata or {})
+    if isinstance(kept.get("sensitive"), list):
+        kept["sensitive"] = _set(kept["sensitive"])
+    if isinstance(kept.get("tags"), dict):
+        kept["tags"] = {path: _set(tags) for path, tags in kept["tags"].items()}
+    return kept or None
+
+
+def tidy_rule_set(rule_set: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Without empty members, in its rules too; ``None`` if nothing is left. The order of rules counts."""
+    kept = _said(rule_set or {})
+    for part, rules in kept.items():
+        if isinstance(rules, list):
+            kept[part] = [_tidy_rule(each) if isinstance(each, dict) else each for each in rules]
+    return kept or None
+
+
+def _tidy_rule(rule: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {member: value for member, value in _said(rule).items() if (member, value) != ("disabled", False)}
+    if isinstance(kept.get("tags"), list):
+        kept["tags"] = _set(kept["tags"])
+    return kept
+
+
+def _said(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {member: value for member, value in members.items() if value not in (None, "", [], {})}
+
+
+def _set(members: Any) -> Any:
+    """A list of names whose order says nothing."""
+    names = isinstance(members, list) and all(isinstance(each, str) for each in members)
+    return sorted(set(members)) if names else members
 
 
 def check_metadata(metadata: Mapping[str, Any] | None) -> None:
