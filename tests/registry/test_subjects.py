@@ -191,7 +191,7 @@ def test_configuration_is_set_read_and_cleared(api: httpx.Client) -> None:
     assert api.get("/config").json() == {"compatibilityLevel": "NONE"}
     refused(api.put("/config", json={"compatibility": "SIDEWAYS"}), 42203)
     assert api.delete("/config/orders-value").json() == {"compatibilityLevel": "FULL"}
-    refused(api.delete("/config/orders-value"), 40408)
+    refused(api.delete("/config/orders-value"), 40401, "Subject 'orders-value' not found.")
     assert api.get("/config/orders-value?defaultToGlobal=true").json() == {"compatibilityLevel": "NONE"}
     api.delete("/config")
     assert api.get("/config").json() == {"compatibilityLevel": "BACKWARD"}

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dragoman.core.database import Transaction
 from dragoman.registry import refusals
 from dragoman.registry.model import LATEST
+from dragoman.registry.modes import require_writable
 from dragoman.registry.name import ContractName
 from dragoman.registry.store import contracts, history, schemas, settings
 
 
 def delete_contract(tx: Transaction, name: ContractName, *, permanent: bool, author: str) -> Sequence[int]:
     """The numbers of the versions that were hidden, or are gone."""
-    _check_writable(tx, name)
+    require_writable(tx, name)
     numbers = contracts.numbers(tx, name)
     if not numbers:
         raise refusals.no_contract(name)
@@ -37,7 +38,7 @@ def delete_contract(tx: Transaction, name: ContractName, *, permanent: bool, aut
 
 
 def delete_version(tx: Transaction, name: ContractName, number: int, *, permanent: bool, author: str) -> int:
-    _check_writable(tx, name)
+    require_writable(tx, name)
     numbers = contracts.numbers(tx, name)
     if not numbers or (not permanent and all(hidden for _, hidden in numbers)):
         raise refusals.no_contract(name)
@@ -64,11 +65,6 @@ def _drop(tx: Transaction, name: ContractName, number: int, *, permanent: bool) 
     contracts.remove(tx, name, number)
     if found is not None:
         schemas.delete_unused(tx, name.context, found.schema.id)
-
-
-def _check_writable(tx: Transaction, name: ContractName) -> None:
-    if not settings.effective_mode(tx, name).writable:
-        raise refusals.not_permitted(f"Subject {name} in context {name.context} is in read-only mode")
 
 
 def _check_unreferenced(tx: Transaction, name: ContractName, number: int) -> None:

@@ -16,6 +16,12 @@ def mode_named(text: str) -> Mode:
         raise refusals.invalid_mode() from None
 
 
+def require_writable(tx: Transaction, scope: ContractName) -> None:
+    """Raises ``Conflict`` in a read-only mode. Modes can be set all the same."""
+    if not settings.effective_mode(tx, scope).writable:
+        raise refusals.read_only(scope)
+
+
 def set_mode(tx: Transaction, scope: ContractName, mode: Mode, *, force: bool, author: str) -> None:
     """Imports may only begin where nothing is yet, unless forced; hidden leftovers are removed then."""
     if mode.importing and settings.own_mode(tx, scope) is not mode:
@@ -30,7 +36,7 @@ def clear_mode(tx: Transaction, scope: ContractName, *, recursive: bool, author:
     """Back to the wider scope's mode; the mode that was set."""
     before = settings.own_mode(tx, scope)
     if before is None and scope.contract:
-        raise refusals.no_mode(scope)
+        raise refusals.no_contract(scope)
     settings.set_mode(tx, scope, None)
     if recursive and not scope.contract:
         settings.clear_within(tx, scope.context)

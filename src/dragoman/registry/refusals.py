@@ -183,6 +183,13 @@ def not_permitted(what: str) -> Conflict:
     return Conflict(what, code="registry.not-permitted")
 
 
+def read_only(scope: ContractName) -> Conflict:
+    context = f"context {scope.context}"
+    return not_permitted(
+        f"{f'Subject {scope} in {context}' if scope.contract else context.capitalize()} is in read-only mode"
+    )
+
+
 def invalid_version(text: object) -> ConfigurationError:
     return ConfigurationError(
         f"The specified version '{text}' is not a valid version id. "

@@ -49,8 +49,6 @@ def already_there(tx: Transaction, parser: Parser, asked: Registration) -> Store
             parser.parse(tx, asked.draft.type, asked.draft.text, asked.draft.references, asked.name.context)
         return None
     standing = Standing(*settings.in_force(tx, asked.name), latest)
-    if standing.mode.importing:
-        return None
     return _find(tx, asked.name, _proposal(tx, parser, asked, standing), standing)
 
 
@@ -93,9 +91,11 @@ def _proposal(tx: Transaction, parser: Parser, asked: Registration, standing: St
 
 def _check_mode(name: ContractName, draft: Draft, mode: Mode) -> None:
     if not mode.writable:
-        raise refusals.not_permitted(f"Subject {name} in context {name.context} is in read-only mode")
+        raise refusals.read_only(name)
     if draft.id is not None and not mode.importing:
         raise refusals.not_permitted(f"Subject {name} in context {name.context} is not in import mode")
+    if draft.id is None and mode is not Mode.READWRITE:
+        raise refusals.not_permitted(f"Subject {name} in context {name.context} is not in read-write mode")
 
 
 def _check_compatible(

@@ -20,12 +20,17 @@ def violations(new: StoredSchema, previous: StoredSchema | None) -> tuple[Incomp
     return (
         *(
             Incompatibility(
-                "RESERVED_FIELD_REMOVED", f"The field name {name!r} was reserved before, and is no longer."
+                "RESERVED_FIELD_REMOVED",
+                f"The new schema has reserved field {name} removed from its metadata"
+                " which is present in the old schema's metadata.",
             )
             for name in dropped
         ),
         *(
-            Incompatibility("RESERVED_FIELD_CONFLICTS_WITH_FIELD", f"The field name {name!r} is reserved.")
+            Incompatibility(
+                "RESERVED_FIELD_CONFLICTS_WITH_FIELD",
+                f"The new schema has field that conflicts with the reserved field {name}.",
+            )
             for name in kept
             if name in used
         ),

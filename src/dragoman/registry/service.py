@@ -15,6 +15,7 @@ from dragoman.registry import checking, deletion, lookup, refusals, registration
 from dragoman.registry.engine import Engine
 from dragoman.registry.limits import Limits
 from dragoman.registry.model import LATEST, Draft, Settings, StoredVersion
+from dragoman.registry.modes import require_writable
 from dragoman.registry.name import ContractName, contract_name, parse_name
 from dragoman.registry.proposal import propose, propose_next
 from dragoman.registry.store import contracts, history, schemas, settings
@@ -148,6 +149,7 @@ class RegistryService:
         return await self.engine.write(work, ContractName(asked.name.context, ""), asked.name)
 
     def _configure(self, tx: Transaction, name: ContractName, change: Settings) -> Settings:
+        require_writable(tx, name)
         before = settings.own(tx, name) or Settings()
         after = replace(
             change.over(before),
@@ -179,6 +181,7 @@ class RegistryService:
         check_name(channel)
 
         def work(tx: Transaction) -> bool:
+            require_writable(tx, name)
             lookup.version_of(tx, name, LATEST)
             return history.bind(tx, name, channel, self.author)
 
@@ -188,6 +191,7 @@ class RegistryService:
         """Raises ``NotFound`` if it is not tied."""
 
         def work(tx: Transaction) -> None:
+            require_writable(tx, name)
             if not history.unbind(tx, name, channel, self.author):
                 raise refusals.no_binding(name, channel)
 

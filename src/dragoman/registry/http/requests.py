@@ -127,10 +127,10 @@ def number(request: Request, name: str, default: int) -> int:
 
 
 def page(request: Request, found: list[T] | tuple[T, ...], most: int | None = None) -> list[T]:
-    """The part of a list that ``offset`` and ``limit`` ask for; a negative limit means all."""
+    """The part of a list that ``offset`` and ``limit`` ask for; a limit of 0 or less means all."""
     offset = max(0, number(request, "offset", 0))
     limit = number(request, "limit", -1)
-    if limit < 0 or (most is not None and limit > most):
+    if limit <= 0 or (most is not None and limit > most):
         limit = most if most is not None else len(found)
     return list(found[offset : offset + limit])
 

@@ -49,7 +49,7 @@ CHANNEL = Parameter("channel", "path", "The channel's name.", {"type": "string",
 NORMALIZE = flag("normalize", "Apply level-2 normalisation first.")
 PERMANENT = flag("permanent", "The second step: gone for good.")
 OFFSET = Parameter("offset", "query", "How many to skip.", INTEGER)
-LIMIT = Parameter("limit", "query", "How many at most; negative for all.", INTEGER)
+LIMIT = Parameter("limit", "query", "How many at most; 0 or less for all.", INTEGER)
 PREFIX = Parameter("prefix", "query", "How the names start.", STRING)
 
 SHAPES: dict[str, Json] = {

@@ -15,7 +15,7 @@ from dragoman.registry.http.contracts import service_of
 from dragoman.registry.http.requests import context_of, flag, page, path_text, principal_of, read_json
 from dragoman.registry.http.subject_values import ConfigBody, answer, config_value
 from dragoman.registry.model import Mode, Settings
-from dragoman.registry.modes import clear_mode, mode_named, set_mode
+from dragoman.registry.modes import clear_mode, mode_named, require_writable, set_mode
 from dragoman.registry.name import (
     DEFAULT_CONTEXT,
     ContractName,
@@ -78,9 +78,10 @@ async def delete_config(request: Request) -> Response:
     scope, author = scope_of(request, Role.ADMIN), principal_of(request).name
 
     def work(tx: Transaction) -> Settings:
+        require_writable(tx, scope)
         before = settings.own(tx, scope)
         if before is None and scope.contract:
-            raise refusals.no_settings(scope)
+            raise refusals.no_contract(scope)
         settings.set_own(tx, scope, None)
         history.record(tx, author, "configure", scope, None, {})
         return before or settings.effective(tx, scope)

@@ -42,7 +42,7 @@ class SubjectBody(msgspec.Struct, rename="camel"):
         if max(self.id or 0, self.version or 0) > MAX_INT:
             raise ConfigurationError(f"Ids and versions end at {MAX_INT}.", code="registry.invalid.body")
         return Draft(
-            (self.schema_type or "AVRO").upper(),
+            self.schema_type or "AVRO",
             self.schema,
             tuple(each.value() for each in self.references or ()),
             self.metadata,
