@@ -19,7 +19,7 @@ from dragoman.client.middleware.failing import custom, skip, stop
 from dragoman.client.middleware.invalid import invalid
 from dragoman.client.middleware.later import later
 from dragoman.client.middleware.retry import retry
-from dragoman.client.middleware.selection import early_selection, late_selection
+from dragoman.client.middleware.selection import early_selection, late_selection, model_selection
 from dragoman.client.outcome import Handler, Middleware
 from dragoman.client.pausing import Pauses
 from dragoman.client.straight import Straight
@@ -55,7 +55,8 @@ class Chain:
         failed = after_failure((*self.failing(), *self.repeating()), contained(inner))
         function = value_function(self.endpoint) if alone else None
         condition = self._condition or Condition(None, None)
-        return Straight(inner, function, failed, condition, self.counters, self.pauses.now)
+        selection = self.endpoint.selection
+        return Straight(inner, function, failed, condition, selection, self.counters, self.pauses.now)
 
     def observing(self) -> tuple[Middleware, ...]:
         return () if self.tracing is None else (self.tracing.consume,)
@@ -73,6 +74,8 @@ class Chain:
             found.insert(0, early_selection(condition.early, self.counters))
         if condition is not None and condition.late is not None:
             found.append(late_selection(condition.late, self.counters))
+        if self.endpoint.selection is not None:
+            found.append(model_selection(self.endpoint.selection, dead, bury, self.counters))
         return tuple(found)
 
     def failing(self) -> tuple[Middleware, ...]:

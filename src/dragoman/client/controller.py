@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 
 from dragoman.client.arguments import layers, require
 from dragoman.client.endpoint import Endpoint, EndpointMark, mark_of, may_be_silent, reply_class
-from dragoman.client.options import ClientOptions, EndpointOptions
+from dragoman.client.options import DEFAULT_GROUP, ClientOptions, EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Hints, Parameter, hints_of, injected, parameters_of
 from dragoman.core.errors import ConfigurationError
@@ -132,11 +132,13 @@ def _endpoint(
     name: str, function: Any, mark: EndpointMark, owner: ControllerMark, options: ClientOptions
 ) -> Endpoint:
     hints = mark.hints if mark.hints is not None else hints_of(function)
+    named = mark.group or owner.group
     chosen = replace(mark.options or owner.options or options.endpoint, **mark.subscription)
     return Endpoint(
         name=name,
         channel=mark.channel,
-        group=mark.group or owner.group or (options.group if chosen.durable else _own_group(options)),
+        group=named or (options.group if chosen.durable else _own_group(options)),
+        chose_group=bool(named) or not chosen.durable or options.group != DEFAULT_GROUP,
         reply_to=mark.reply_to,
         reply=reply_class(hints),
         silent=may_be_silent(hints),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from dragoman.client.arguments import layers, require, several
 from dragoman.client.correlation import Correlation, read_correlation
+from dragoman.client.middleware.selection import Selection
 from dragoman.client.options import EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Hints, Kind, Parameter, alternatives, hints_of, unwrapped
@@ -66,6 +67,10 @@ class Endpoint:
     """It says that it may return nothing; then nobody is answered."""
     reply_expires_in: float | None = None
     """Seconds after which its reply is of no use any more."""
+    selection: Selection | None = None
+    """Which messages it is for, if a model says so."""
+    chose_group: bool = True
+    """Whether a group was named for it. Otherwise it is in the one of all who name none."""
 
     @property
     def payload(self) -> Parameter:

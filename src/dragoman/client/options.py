@@ -16,6 +16,7 @@ from dragoman.core.broker import Sharing, Start
 from dragoman.core.errors import ConfigurationError
 from dragoman.schema.naming import Naming
 
+DEFAULT_GROUP = "default"
 FailureHandler: TypeAlias = Callable[[Delivery, Exception], Awaitable[Outcome]]
 """A strategy of one's own: what becomes of a message whose handler failed for good."""
 
@@ -172,7 +173,7 @@ class EndpointOptions:
 class ClientOptions:
     name: str = "client"
     """Seen by the broker as the member's name, and part of the address of replies."""
-    group: str = "default"
+    group: str = DEFAULT_GROUP
     """The group of controllers and functions that name none."""
     auto_register_schemas: bool = True
     """Register a record's schema where the contract lacks it. Otherwise that fails start-up."""

@@ -12,6 +12,7 @@ from dragoman.client.delivery import Delivery, Route
 from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.middleware.expiry import moment_of
+from dragoman.client.middleware.selection import Selection
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.reply import check_undeclared
 from dragoman.core.errors import MessageError
@@ -38,13 +39,15 @@ class Straight:
     failed: Callable[[Delivery, Exception], Awaitable[Outcome]]
     """What becomes of a message whose handler raised this, without calling it for the first time again."""
     condition: Condition
+    selection: Selection | None
     counters: ChannelMetrics
     now: Callable[[], float]
 
     @property
     def direct(self) -> Callable[[Any], Awaitable[Any]] | None:
         """The function, if nothing has to be known of a message without headers but its value."""
-        return None if self.condition.early or self.condition.late else self.function
+        selective = self.condition.early or self.condition.late or self.selection
+        return None if selective else self.function
 
     def after_failure(self, route: Route) -> Callable[[Message, Exception], Awaitable[Outcome]]:
         """What becomes of a message for which the function has raised this."""
@@ -107,7 +110,7 @@ class Straight:
     def _read(self, route: Route) -> Callable[[Message], Any]:
         """The value of a message, or why it has none for us."""
         early, late, counters = self.condition.early, self.condition.late, self.counters
-        decode, now = route.decode, self.now
+        decode, now, selection = route.decode, self.now, self.selection
 
         def read(message: Message) -> Any:
             for name, text in message.headers:
@@ -125,6 +128,11 @@ class Straight:
             except MessageError:
                 return _NOT_HERE
             if late is not None and not late(message, value):
+                counters.unselected += 1
+                return _UNSELECTED
+            if selection is not None and not selection.wants(message, value):
+                if selection.others:
+                    return _NOT_HERE
                 counters.unselected += 1
                 return _UNSELECTED
             return value

@@ -1,14 +1,51 @@
-"""The selective consumer: messages that do not meet the endpoint's condition are done with, unhandled."""
+"""The selective consumer: messages that do not meet the endpoint's condition never reach its handler.
+
+Unwanted messages are acknowledged in silence where no other endpoint could have taken them. In a group that
+is shared with endpoints that select differently, they are dead letters: the broker gave the message to this
+member alone, so acknowledging it would lose it for whoever wants it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.client.burial import Bury, code_of
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, Handler, Middleware, Outcome
+from dragoman.client.outcome import DONE, LONGEST_REST, Handler, Middleware, Outcome, again
+from dragoman.core.errors import MessageError
 from dragoman.core.message import Message
+
+log = logging.getLogger("dragoman.client")
+
+Wants = Callable[[Message, Any], bool]
+"""Whether a message is wanted, from it and its decoded payload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a model says about the messages that an endpoint is for."""
+
+    wants: Wants
+    others: Mapping[str, Wants] = field(default_factory=dict)
+    """Endpoints by name that share the group and select differently."""
+
+    def unwanted(self, delivery: Delivery) -> MessageError:
+        """Why a message that may be for others is a dead letter."""
+        takers = [name for name, wants in self.others.items() if wants(delivery.message, delivery.value)]
+        if takers:
+            said = f"{' and '.join(takers)} may take it, and cannot get it from here."
+        else:
+            said = f"None of the others ({', '.join(self.others)}) wants it either."
+        return MessageError(
+            f"{delivery.endpoint} does not want it, and others of its group select differently. {said}",
+            code="message.unselected",
+            next="In the model, give all of them one condition, give each a channel of its own, "
+            "or make it PUBLISH_SUBSCRIBE; then retry the dead letters.",
+        )
 
 
 def early_selection(meets: Callable[[Message, Any], Any], counters: ChannelMetrics) -> Middleware:
@@ -25,6 +62,32 @@ def late_selection(meets: Callable[[Message, Any], Any], counters: ChannelMetric
 
     def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
         return next(delivery) if meets(delivery.message, delivery.value) else _passed_over(counters)
+
+    return handle
+
+
+def model_selection(
+    selection: Selection, channel: str | None, bury: Bury, counters: ChannelMetrics
+) -> Middleware:
+    """By the conditions of a model. Without a dead-letter channel, messages of others stay unacknowledged."""
+
+    def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
+        if selection.wants(delivery.message, delivery.value):
+            return next(delivery)
+        return turn_away(delivery) if selection.others else _passed_over(counters)
+
+    async def turn_away(delivery: Delivery) -> Outcome:
+        error = selection.unwanted(delivery)
+        place = delivery.place() | {"dead_letter_channel": channel, "error_code": code_of(error)}
+        if channel is None:
+            log.error(
+                "A message is for others of the group, and there is no dead-letter channel.", extra=place
+            )
+            return again(LONGEST_REST)
+        await bury(delivery, channel, error)
+        counters.dead += 1
+        log.error("A message is for others of the group, and is now a dead letter.", extra=place)
+        return DONE
 
     return handle
 

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dragoman.language import syntax as s
 from dragoman.language.diagnostic import insert
 from dragoman.language.lint.rule import Finding, error, info, warning
-from dragoman.language.model import Model
+from dragoman.language.model import Interaction, Model
+from dragoman.language.path import path_names
+from dragoman.language.running.places import exposures_of
+from dragoman.language.selection import selecting_otherwise
 
 
 @warning("An endpoint uses at least one channel.")
@@ -80,6 +83,31 @@ def competing_on_publish_subscribe(model: Model) -> Iterator[Finding]:
             if channel.has("PUBLISH_SUBSCRIBE"):
                 said = f"'{channel.name.text}' is PUBLISH_SUBSCRIBE: every consumer gets each message."
                 yield Finding(said, use.channel.span)
+
+
+@error("Endpoints that share the messages of a point-to-point channel select alike.")
+def conflicting_selection(model: Model) -> Iterator[Finding]:
+    for each in model.interactions:
+        if not (each.receives and each.use.conditions and each.channel.has("POINT_TO_POINT")):
+            continue
+        # The endpoints may take different values of a parameter; the model does not say.
+        if path_names(each.message.path):
+            continue
+        rivals = [other for other in selecting_otherwise(model, each) if _meet(model, each, other)]
+        if rivals:
+            names = " and ".join(f"'{other.endpoint.name.text}'" for other in rivals)
+            said = (
+                f"'{each.endpoint.name.text}' throws away messages of the POINT_TO_POINT channel "
+                f"'{each.channel.name.text}' that {names} may want. Give all of them one condition, "
+                "give each a channel of its own, or make it PUBLISH_SUBSCRIBE."
+            )
+            yield Finding(said, each.use.channel.span)
+
+
+def _meet(model: Model, one: Interaction, other: Interaction) -> bool:
+    """Whether two endpoints take the channel's messages at one broker."""
+    here, there = exposures_of(model, one), exposures_of(model, other)
+    return not here or not there or any(each is exposure for each in here for exposure in there)
 
 
 @warning("A selective consumer says what it consumes.")

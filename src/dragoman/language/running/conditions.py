@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from dragoman.client.batch import Batch
-from dragoman.client.delivery import Delivery
-from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.core.message import Message
 from dragoman.language import syntax as s
 from dragoman.language.pointer import index_of, read_pointer
@@ -30,19 +27,13 @@ class _Header(str):
 
 
 class Select:
-    """Middleware: what does not meet all conditions is done with, unhandled."""
+    """The conditions of one endpoint; a message is wanted if it meets all of them."""
 
     def __init__(self, conditions: Iterable[s.Condition]) -> None:
         self._conditions = tuple(conditions)
 
     def wants(self, message: Message, value: object) -> bool:
         return all(_holds(each, message, value) for each in self._conditions)
-
-    async def __call__(self, delivery: Delivery, next: Handler) -> Outcome:
-        if isinstance(delivery, Batch):
-            chosen = [each for each in delivery.members if self.wants(each.message, each.value)]
-            return await next(Batch(chosen)) if chosen else DONE
-        return await next(delivery) if self.wants(delivery.message, delivery.value) else DONE
 
 
 def _holds(condition: s.Condition, message: Message, value: object) -> bool:

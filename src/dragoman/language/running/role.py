@@ -11,6 +11,7 @@ from dragoman.client.correlation import read_correlation
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import REPLY_TO
 from dragoman.client.middleware.deduplicate import Deduplicate
+from dragoman.client.middleware.selection import Selection
 from dragoman.client.role import Sending
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError, NotFound
@@ -21,6 +22,7 @@ from dragoman.language.running.conditions import Select
 from dragoman.language.running.parameters import pattern, values_in
 from dragoman.language.running.payloads import unlike, with_payload_types
 from dragoman.language.running.places import broker_url
+from dragoman.language.selection import others, selecting_otherwise
 
 _RETURN_ADDRESSES = (f"$message.header#/{REPLY_TO}", f"$message.headers#/{REPLY_TO}")
 
@@ -78,8 +80,6 @@ class Role:
             return endpoint
         channel, changes = interaction.channel, self._options(endpoint, interaction)
         middleware = endpoint.middleware
-        if interaction.use.conditions:
-            middleware = (Select(interaction.use.conditions), *middleware)
         if self.endpoint.has("IDEMPOTENT_RECEIVER") and not _effects_once(endpoint):
             middleware = (Deduplicate(), *middleware)
         reply = _reply_of(interaction)
@@ -94,10 +94,22 @@ class Role:
             group=channel.name.text if channel.has("POINT_TO_POINT") else endpoint.group,
             options=replace(endpoint.options, **changes),
             middleware=middleware,
+            selection=self._selection(interaction),
             correlation=correlation,
             reply_to=address,
             reply_expires_in=lasts,
         )
+
+    def _selection(self, interaction: Interaction) -> Selection | None:
+        if not interaction.use.conditions:
+            return None
+        rivals = {}
+        if interaction.channel.has("POINT_TO_POINT"):
+            rivals = {
+                each.endpoint.name.text: Select(each.use.conditions).wants
+                for each in selecting_otherwise(self.model, interaction)
+            }
+        return Selection(Select(interaction.use.conditions).wants, rivals)
 
     def _options(self, endpoint: Endpoint, interaction: Interaction) -> dict[str, Any]:
         channel, changes = interaction.channel, dict[str, Any]()
@@ -127,6 +139,7 @@ class Role:
                 yield f"{each.name}: {name} does not receive from '{each.channel}' ({place})."
                 continue
             yield from self._differences(each, interaction)
+            yield from self._sharing(each, interaction)
             yield from self._promises(each, interaction.channel, broker)
 
     def unhandled(self, endpoints: Iterable[Endpoint]) -> Iterator[str]:
@@ -153,6 +166,22 @@ class Role:
             if each.message.part == "reply" and not each.provides and each.use.conditions:
                 said = "a reply is for who asked, so no condition can turn it away"
                 yield f"{each.message.name.text}: {said} ({self.place(each.use)})."
+
+    def _sharing(self, endpoint: Endpoint, interaction: Interaction) -> Iterator[str]:
+        """Selection that would acknowledge what another endpoint of the group may want."""
+        shared, selects = interaction.channel.has("POINT_TO_POINT"), endpoint.options.consumed_if is not None
+        place = self.place(interaction.use)
+        rivals = others(self.model, interaction)
+        if selects and shared and rivals:
+            said = f"its option consumed_if throws away what {_named(rivals)} of the same group may want"
+            yield f"{endpoint.name}: {said}; write the condition in the model, as 'consumed if' ({place})."
+        if shared or endpoint.chose_group:
+            return
+        rivals = rivals if selects else selecting_otherwise(self.model, interaction)
+        if rivals and (selects or interaction.use.conditions):
+            name = self.endpoint.name.text
+            said = f"it selects messages in the group of all that name none, and so may {_named(rivals)}"
+            yield f"{endpoint.name}: {said}; name a group of its own, such as group={name!r} ({place})."
 
     def _promises(self, endpoint: Endpoint, channel: s.Channel, broker: Capabilities) -> Iterator[str]:
         """What the model promises, and neither the code nor the broker could keep."""
@@ -199,6 +228,10 @@ def _reply_of(interaction: Interaction) -> s.Message | None:
     if interaction.message.part != "request":
         return None
     return next((each for each in interaction.channel.messages if each.part == "reply"), None)
+
+
+def _named(interactions: Iterable[Interaction]) -> str:
+    return " and ".join(each.endpoint.name.text for each in interactions)
 
 
 def _expiry(message: s.Message) -> float | None:
