@@ -12,7 +12,7 @@ async function activate(context) {
   try {
     await client.start();
   } catch (error) {
-    const help = "Install it with: pip install 'dragoman[lsp]', or set dragoman.command.";
+    const help = "In a clone of Dragoman, run: pip install '.[lsp]'. Or set dragoman.command.";
     vscode.window.showErrorMessage(`The language server did not start: ${error.message}. ${help}`);
   }
 }

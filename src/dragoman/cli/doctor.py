@@ -19,6 +19,7 @@ from dragoman.cli.output import Json, answer_no, emit_table, run
 from dragoman.client.connecting import open_broker, open_registry
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import DragomanError
+from dragoman.core.extras import installation
 from dragoman.core.loading import BROKERS, FORMATS, load, names, redacted
 
 _JAVA = 17
@@ -103,7 +104,7 @@ def _package(what: str, package: str, extra: str) -> Finding:
     try:
         return Finding(what, State.GOOD, version(package))
     except PackageNotFoundError:
-        return Finding(what, State.ABSENT, "not installed", f"Run: pip install 'dragoman[{extra}]'")
+        return Finding(what, State.ABSENT, "not installed", installation(extra))
 
 
 def _adapters() -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dragoman.core.errors import ExtraMissing
+from dragoman.core.extras import extra_missing
 
 
 def lsp(
@@ -19,7 +19,5 @@ def lsp(
     try:
         from dragoman.language.lsp import serve
     except ModuleNotFoundError as error:
-        raise ExtraMissing(
-            f"The language server needs the package {error.name!r}.", next="Run: pip install 'dragoman[lsp]'"
-        ) from error
+        raise extra_missing("The language server", error.name, "lsp") from error
     serve()

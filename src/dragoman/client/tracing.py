@@ -14,7 +14,7 @@ from dragoman.client.burial import code_of
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Handler, Outcome
 from dragoman.core.broker import Broker
-from dragoman.core.errors import ExtraMissing
+from dragoman.core.extras import extra_missing
 from dragoman.core.loading import scheme_of
 from dragoman.core.message import Headers, Message, Position, with_headers
 
@@ -32,10 +32,7 @@ class Tracing:
         try:
             from opentelemetry import propagate, trace
         except ModuleNotFoundError as error:
-            raise ExtraMissing(
-                "Tracing needs the package 'opentelemetry-api'.",
-                next="Run: pip install 'dragoman[observability]'",
-            ) from error
+            raise extra_missing("Tracing", "opentelemetry-api", "observability") from error
         self._trace = trace
         self._propagate = propagate
         self._tracer = trace.get_tracer("dragoman")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dragoman.core.errors import ConfigurationError, ExtraMissing
+from dragoman.core.extras import DISTRIBUTION, extra_missing
 
 BROKERS = "dragoman.brokers"
 DATABASES = "dragoman.databases"
@@ -36,10 +37,17 @@ def load(group: str, name: str) -> Any:
     try:
         return found[name].load()
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(name, name.lower())
-        raise ExtraMissing(
-            f"{name!r} needs the package {error.name!r}.", next=f"Run: pip install 'dragoman[{extra}]'"
-        ) from error
+        raise _missing(found[name], error.name) from error
+
+
+def _missing(entry: EntryPoint, package: str | None) -> ExtraMissing:
+    """An extra of ours; or, of somebody else's adapter, a dependency that its package names."""
+    if entry.dist is not None and entry.dist.name != DISTRIBUTION:
+        return ExtraMissing(
+            f"{entry.name!r} needs the package {package!r}.",
+            next=f"Install the dependencies of {entry.dist.name!r}, which brings {entry.name!r}.",
+        )
+    return extra_missing(repr(entry.name), package, _EXTRAS.get(entry.name, entry.name.lower()))
 
 
 def names(group: str) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from typing import Any
 
 from dragoman.client.contracts import Contracts, Known
 from dragoman.client.options import ClientOptions
-from dragoman.core.errors import ConfigurationError, DecodeError, ExtraMissing
+from dragoman.core.errors import ConfigurationError, DecodeError
+from dragoman.core.extras import extra_missing
 from dragoman.core.registry import Registry
 from dragoman.schema.framing import HEADER_SIZE, unframe
 from dragoman.schema.naming import Naming
@@ -42,9 +43,7 @@ def cbor() -> Serializer:
     try:
         import cbor2
     except ModuleNotFoundError as error:
-        raise ExtraMissing(
-            "The serializer 'cbor' needs the package 'cbor2'.", next="Run: pip install 'dragoman[topology]'"
-        ) from error
+        raise extra_missing("The serializer 'cbor'", "cbor2", "topology") from error
 
     def pack(payload: bytes) -> bytes:
         return cbor2.dumps(json.loads(payload))

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.core.errors import ConfigurationError, EntryRefused, ExtraMissing
+from dragoman.core.errors import ConfigurationError, EntryRefused
+from dragoman.core.extras import extra_missing
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -28,9 +29,7 @@ def _ed25519() -> type[Ed25519PrivateKey]:
     try:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     except ModuleNotFoundError as error:
-        raise ExtraMissing(
-            "Signed entries need the package 'cryptography'.", next="Run: pip install 'dragoman[topology]'"
-        ) from error
+        raise extra_missing("Signing entries", "cryptography", "topology") from error
     return Ed25519PrivateKey
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dragoman.core.defaults import default_broker, default_registry
-from dragoman.core.errors import ExtraMissing
+from dragoman.core.extras import extra_missing
 
 if TYPE_CHECKING:
     from dragoman.pipeline.kept import KeptTable
@@ -29,13 +29,11 @@ TableName = Annotated[str, typer.Option("--table", help="One of the tables, if t
 
 
 def spark_session(master: str) -> Any:
-    """Raises ``ExtraMissing`` with the command to run."""
+    """Raises ``ExtraMissing`` with the command that installs Spark."""
     try:
         from dragoman.pipeline.starting import session
     except ModuleNotFoundError as error:
-        raise ExtraMissing(
-            f"Pipelines need the package {error.name!r}.", next="Run: pip install 'dragoman[spark]'"
-        ) from error
+        raise extra_missing("A pipeline", error.name, "spark") from error
     return session(master or None)
 
 

@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dragoman.core.errors import ExtraMissing, Refused
+from dragoman.core.errors import Refused
+from dragoman.core.extras import extra_missing
 from dragoman.gateway.security.keys import PREFIX, fits
 from dragoman.gateway.security.principal import ANONYMOUS, Principal
 from dragoman.gateway.store.port import Store
@@ -87,9 +88,7 @@ class _Tokens:
         try:
             import jwt
         except ModuleNotFoundError as error:
-            raise ExtraMissing(
-                "Tokens need the package 'pyjwt'.", next="Run: pip install 'dragoman[gateway]'"
-            ) from error
+            raise extra_missing("A gateway with tokens", "pyjwt", "gateway") from error
         self._decode = jwt.decode
         self._errors = (jwt.PyJWTError, ValueError, TypeError)
         self._options = options

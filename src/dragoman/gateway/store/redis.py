@@ -14,7 +14,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from dragoman.core.errors import ConfigurationError, Conflict, ExtraMissing
+from dragoman.core.errors import ConfigurationError, Conflict
+from dragoman.core.extras import extra_missing
 from dragoman.core.loading import redacted
 from dragoman.gateway.envelope.derivation import combined
 from dragoman.gateway.store.lane import away
@@ -100,9 +101,7 @@ class RedisStore:
             from redis.asyncio import BlockingConnectionPool, Redis
             from redis.exceptions import RedisError, ResponseError
         except ModuleNotFoundError as error:
-            raise ExtraMissing(
-                "The store needs the package 'redis'.", next="Run: pip install 'dragoman[redis]'"
-            ) from error
+            raise extra_missing("The store", "redis", "redis") from error
         plain, self._prefix = _split(url)
         try:
             pool = BlockingConnectionPool.from_url(

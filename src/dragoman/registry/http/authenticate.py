@@ -15,7 +15,8 @@ from typing import Any
 
 from starlette.types import Scope
 
-from dragoman.core.errors import ConfigurationError, DragomanError, ExtraMissing
+from dragoman.core.errors import ConfigurationError, DragomanError
+from dragoman.core.extras import extra_missing
 from dragoman.registry.access import Grant, Principal
 from dragoman.registry.engine import Engine
 from dragoman.registry.http.logins import Logins, address_of
@@ -149,9 +150,7 @@ class _Jwt:
         try:
             import jwt
         except ModuleNotFoundError as error:
-            raise ExtraMissing(
-                "Tokens need the package 'pyjwt'.", next="Run: pip install 'dragoman[security]'"
-            ) from error
+            raise extra_missing("A registry with tokens", "pyjwt", "security") from error
         self._decode = jwt.decode
         self._errors = (jwt.PyJWTError, ValueError, TypeError)
         self._options = options

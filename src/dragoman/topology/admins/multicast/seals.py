@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from dragoman.core.errors import ConfigurationError, ExtraMissing
+from dragoman.core.errors import ConfigurationError
+from dragoman.core.extras import extra_missing
 from dragoman.topology.admins.multicast.datagram import HEAD, SEAL, SIGNATURE, Datagram, head_of
 
 if TYPE_CHECKING:
@@ -26,10 +27,7 @@ class Sealer:
         try:
             from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         except ModuleNotFoundError as error:
-            raise ExtraMissing(
-                "Signed datagrams need the package 'cryptography'.",
-                next="Run: pip install 'dragoman[topology]'",
-            ) from error
+            raise extra_missing("Signing datagrams", "cryptography", "topology") from error
         self._key = Ed25519PrivateKey.generate()
         self.public = base64.b64encode(self._key.public_key().public_bytes_raw()).decode()
 
