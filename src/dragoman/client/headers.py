@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from typing import TypeVar
 
 from dragoman.core.errors import EncodeError
-from dragoman.core.message import Headers
+from dragoman.core.message import Headers, header
 
 T = TypeVar("T")
 
@@ -113,6 +114,17 @@ def _checked(value: T, wanted: type[T], header: str | None = None) -> T:
         code="message.header",
         next="Names are str, values str or bytes.",
     )
+
+
+def new_message_id() -> bytes:
+    return secrets.token_hex(16).encode()
+
+
+def named(pairs: Headers) -> Headers:
+    """With a message id, unless there is one."""
+    if header(pairs, MESSAGE_ID) is not None:
+        return pairs
+    return (*pairs, (MESSAGE_ID, new_message_id()))
 
 
 def expiring(moment: float) -> tuple[str, bytes]:

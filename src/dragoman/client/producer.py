@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dragoman.client.arguments import at_least, require
 from dragoman.client.contracts import Bound, Contracts
-from dragoman.client.headers import MESSAGE_ID, GivenHeaders, expiring, headers_of
+from dragoman.client.headers import GivenHeaders, expiring, headers_of, named
 from dragoman.client.keys import plain_key
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
 from dragoman.client.role import Sending
 from dragoman.client.sequence.parts import PART, cut
 from dragoman.client.transactional.brokered import gather
+from dragoman.client.transactional.identity import needs_ids
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ClientError, EncodeError, Unsupported
-from dragoman.core.message import Headers, Message, Position, header, with_headers
+from dragoman.core.message import Headers, Message, Position, with_headers
 from dragoman.core.run import Alike
 from dragoman.schema.records import is_record
 
@@ -42,7 +42,7 @@ class Producer(Generic[T]):
         "_in_parts",
         "_key_encoders",
         "_loop",
-        "_nameless",
+        "_needs_ids",
         "channel",
     )
 
@@ -62,8 +62,7 @@ class Producer(Generic[T]):
         self._broker = broker
         self._contracts = contracts
         self._counters = counters
-        self._nameless = not broker.capabilities.replay
-        """Messages have no position by which they could be told apart, so each gets an id."""
+        self._needs_ids = needs_ids(broker)
         self._loop = asyncio.get_running_loop()
         self._key_encoders: dict[type, Callable[[Any], bytes | None]] = {
             type(None): plain_key,
@@ -117,8 +116,8 @@ class Producer(Generic[T]):
             await self._learn_key(type(key))
         raw_key = self._key_encoders[type(key)](key)
         payload = None if value is None else self._encode(value)
-        if self._nameless:
-            pairs = _named(pairs)
+        if self._needs_ids:
+            pairs = named(pairs)
         return Message(self.channel, payload, raw_key, pairs, partition)
 
     async def publish_many(
@@ -146,8 +145,8 @@ class Producer(Generic[T]):
                 Message(channel, encode(value), keys[type(each)](each), pairs, partition)
                 for each, value in keyed
             ]
-        if self._nameless:
-            messages = [each._replace(headers=_named(each.headers)) for each in messages]
+        if self._needs_ids:
+            messages = [each._replace(headers=named(each.headers)) for each in messages]
         if self._in_parts:
             return [(await self._publish_parts(each, PART, delay))[-1] for each in messages]
         if gather(messages):
@@ -209,13 +208,6 @@ class Producer(Generic[T]):
             self._key_encoders[cls] = (await self._contracts.bind(self.channel, cls, key=True)).encode
         else:
             self._key_encoders[cls] = plain_key
-
-
-def _named(pairs: Headers) -> Headers:
-    """With a message id, unless there is one."""
-    if header(pairs, MESSAGE_ID) is not None:
-        return pairs
-    return (*pairs, (MESSAGE_ID, secrets.token_hex(16).encode()))
 
 
 def in_thread(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, R]) -> R:

@@ -12,7 +12,9 @@ from dragoman.client.headers import (
     ERROR_CODE,
     ERROR_MESSAGE,
     ERROR_REFERENCE,
+    MESSAGE_ID,
     REPLY_TO,
+    new_message_id,
     text_of,
 )
 from dragoman.core.errors import ClientError, DragomanError
@@ -40,6 +42,7 @@ def refusal_of(request: Message, cause: BaseException, reference: str) -> Messag
     else:
         code, text = UNKNOWN, "The endpoint failed."
     pairs = [
+        (MESSAGE_ID, new_message_id()),
         (ERROR_CODE, code.encode()),
         (ERROR_MESSAGE, text.encode(errors="backslashreplace")),
         (ERROR_REFERENCE, reference.encode()),

@@ -10,10 +10,19 @@ from typing import Any
 from dragoman.client.contracts import Bound
 from dragoman.client.correlation import Correlation
 from dragoman.client.delivery import Delivery
-from dragoman.client.headers import CORRELATION_ID, RAISED, REPLY_END, REPLY_NUMBER, REPLY_TO, expiring
+from dragoman.client.headers import (
+    CORRELATION_ID,
+    MESSAGE_ID,
+    RAISED,
+    REPLY_END,
+    REPLY_NUMBER,
+    REPLY_TO,
+    expiring,
+)
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
 from dragoman.client.transactional.brokered import gather
+from dragoman.client.transactional.identity import answer_id, needs_ids
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ChannelNotFound, ConfigurationError, EncodeError
 from dragoman.core.message import Headers, Message, header
@@ -128,9 +137,14 @@ class Answers:
         self, delivery: Delivery, target: str, private: bool, payload: bytes | None, pairs: Headers
     ) -> None:
         try:
-            if self.expires_in is not None:
-                pairs = (*pairs, expiring(clock_of(self.broker).now() + self.expires_in))
             message = Message(target, payload, delivery.message.key, pairs)
+            if needs_ids(self.broker) and message.header(MESSAGE_ID) is None:
+                # Before the expiry, which differs when the answer is sent again.
+                pairs = (*pairs, (MESSAGE_ID, answer_id(delivery, message)))
+                message = message._replace(headers=pairs)
+            if self.expires_in is not None:
+                expiry = expiring(clock_of(self.broker).now() + self.expires_in)
+                message = message._replace(headers=(*pairs, expiry))
             if not gather((message,)):
                 await self.broker.publish((message,))
         except ChannelNotFound:

@@ -10,13 +10,12 @@ If the transaction is committed, the message goes out, also after a crash; if no
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from dragoman.client.contracts import Bound
-from dragoman.client.headers import MESSAGE_ID, GivenHeaders, expiring, headers_of, text_of
+from dragoman.client.headers import MESSAGE_ID, GivenHeaders, expiring, headers_of, new_message_id, text_of
 from dragoman.client.keys import plain_key
 from dragoman.client.role import Sending
 from dragoman.client.sequence.parts import PART, cut
@@ -53,7 +52,7 @@ class Outbox(Generic[T]):
         """
         pairs = headers_of(headers)
         given = header(pairs, MESSAGE_ID)
-        id = secrets.token_hex(16).encode() if given is None else given
+        id = new_message_id() if given is None else given
         marks = [(MESSAGE_ID, id)]
         if self._sending.expires_in is not None:
             marks.append(expiring(self._clock.now() + self._sending.expires_in))
