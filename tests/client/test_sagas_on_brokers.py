@@ -39,7 +39,7 @@ class Declined(Exception):
     reason: str
 
 
-@pytest.fixture(params=["embedded", "kafka", "rabbitmq", "mosquitto", "redis"])
+@pytest.fixture(params=["embedded", "kafka", "rabbitmq", "nats", "mosquitto", "redis"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "embedded":
         return f"embedded://{tmp_path / 'broker'}"

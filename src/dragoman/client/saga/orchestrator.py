@@ -24,6 +24,7 @@ from dragoman.client.headers import (
     MESSAGE_ID,
     RAISED,
     REPLY_TO,
+    SENDS,
     text_of,
 )
 from dragoman.client.markers import To
@@ -164,7 +165,12 @@ class Orchestrator(Generic[D]):
             tx,
             command,
             key=saga.id,
-            headers={CORRELATION_ID: number, MESSAGE_ID: number, REPLY_TO: self.saga.replies},
+            headers={
+                CORRELATION_ID: number,
+                MESSAGE_ID: number,
+                REPLY_TO: self.saga.replies,
+                SENDS: str(saga.sends),
+            },
         )
         return replace(saga, sends=saga.sends + 1, waiting=True, due=now + step.timeout)
 
