@@ -81,18 +81,20 @@ def _behind(last: Any) -> int | None:
     if not last or not last["sources"]:
         return None
     source = last["sources"][0]
-    latest, end = source.get("latestOffset"), source.get("endOffset")
+    latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
     if not latest or not end:
         return None
-    ends = _offsets(end)
-    return sum(max(0, offset - ends.get(place, 0)) for place, offset in _offsets(latest).items())
+    return sum(max(0, offset - end.get(place, 0)) for place, offset in latest.items())
 
 
-def _offsets(stored: Any) -> dict[tuple[str, str], int]:
-    """Spark shows a source's offsets as JSON text or as what it holds: channels, partitions, numbers."""
-    channels = json.loads(stored) if isinstance(stored, str) else stored
+def _offsets(shown: Any) -> dict[tuple[str, str], int]:
+    """Spark shows a source's offsets as JSON text or as what it holds: channels, partitions, numbers.
+
+    It does not ask for the latest ones when it runs a batch of an earlier start again: the text is ``null``.
+    """
+    channels = json.loads(shown) if isinstance(shown, str) else shown
     return {
         (channel, partition): int(offset)
-        for channel, partitions in channels.items()
+        for channel, partitions in (channels or {}).items()
         for partition, offset in partitions.items()
     }

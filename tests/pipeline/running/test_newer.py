@@ -19,6 +19,7 @@ from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.pipeline import schemas
 from dragoman.pipeline.again import how_to_start
+from dragoman.pipeline.events import Progress
 from dragoman.pipeline.running import Flow, Pipeline
 from dragoman.registry import connect
 from dragoman.schema.framing import frame
@@ -231,7 +232,7 @@ def test_a_running_pipeline_stops_and_says_how_to_go_on(spark: Any, place: Place
     made = Pipeline(spark, [flow], to, broker=place.broker, registry=place.registry)
     published: list[int] = []
 
-    def evolve(progress: Any) -> None:
+    def evolve(progress: Progress) -> None:
         if progress.read == 5 and not published:
             published.extend(place.register("loans-value", WITH_NOTE))
             place.publish(loans(published[0], WITH_NOTE, range(5, 8), note="kept"))
@@ -240,8 +241,10 @@ def test_a_running_pipeline_stops_and_says_how_to_go_on(spark: Any, place: Place
         made.run(watch=evolve)
     assert caught.value.code == "pipeline.newer-version"
     assert f"dragoman pipeline run --channel loans --to {to}" in caught.value.next
+    seen: list[Progress] = []
     with made:
-        made.run(once=True)
+        made.run(once=True, watch=seen.append)
+    assert seen[-1].read == 8
     rows = sorted(made.table(flow).read(["id", "note"]).to_pylist(), key=lambda row: row["id"])
     assert [row["id"] for row in rows] == [*range(8)]
     assert [row["note"] for row in rows] == [None] * 5 + ["kept"] * 3

@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,36 @@ def test_totals_go_on_where_they_were_and_wait_for_whole_lines(tmp_path: Path) -
     with log.open("a") as more:
         more.write(event(1, 7)[10:] + "torn\n" + event(2, 1))
     assert progress_of(totals, "p").valid == 13
+
+
+class Query:
+    """A running query, of whose last batch Spark shows these offsets."""
+
+    def __init__(self, latest: Any, end: Any) -> None:
+        source = {"latestOffset": latest, "endOffset": end}
+        self.lastProgress = {"processedRowsPerSecond": 2.0, "sources": [source]}
+
+
+ENDS = {"loans": {"0": 5, "1": 7}}
+
+
+@pytest.mark.parametrize(
+    ("latest", "end", "behind"),
+    [
+        ({"loans": {"0": 6, "1": 9}}, ENDS, 3),
+        (json.dumps({"loans": {"0": 6, "1": 9}, "more": {"0": 4}}), json.dumps(ENDS), 7),
+        (json.dumps(ENDS), json.dumps(ENDS), 0),
+        ("null", json.dumps(ENDS), None),
+        (json.dumps(ENDS), "null", None),
+        (None, ENDS, None),
+        ("{}", "{}", None),
+    ],
+)
+def test_the_lag_is_unknown_where_spark_shows_no_offsets(
+    tmp_path: Path, latest: Any, end: Any, behind: int | None
+) -> None:
+    found = progress_of(Totals(tmp_path / "events.jsonl"), "p", Query(latest, end))
+    assert (found.behind, found.rows_per_second) == (behind, 2.0)
 
 
 def test_metrics_are_what_prometheus_reads() -> None:
