@@ -147,7 +147,8 @@ class DeliveryMachine(RuleBasedStateMachine):
         self.running: dict[int, tuple[Message, asyncio.Future[Outcome]]] = {}
         self.serial = 0
         ahead = Direct(self._read, self._failed) if direct else None
-        intake = Intake(self._handle, concurrency, ChannelMetrics(), direct=ahead)
+        self.counters, self.succeeded = ChannelMetrics(), 0
+        intake = Intake(self._handle, concurrency, self.counters, direct=ahead)
         self.flight = Flight(self.receiver, cumulative, {"c": intake})
 
     def _read(self, run: Run, places: Sequence[int]) -> Reading | None:
@@ -186,6 +187,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         number = sorted(self.running)[pick % len(self.running)]
         message, end = self.running[number]
         if outcome is DONE:
+            self.succeeded += 1
             self.receiver.succeeded.add((message.partition or 0, message.offset or 0))
         if isinstance(outcome, Exception):
             end.set_exception(outcome)
@@ -265,6 +267,15 @@ class DeliveryMachine(RuleBasedStateMachine):
             assert len(at_work) <= self.concurrency
             keys = [message.key for message in at_work]
             assert len(keys) == len(set(keys))
+
+    @invariant()
+    def each_message_received_has_one_end(self) -> None:
+        if not hasattr(self, "running"):
+            return
+        queued = sum(len(lane) for place in self.flight._places.values() for lane in place.lanes)
+        counters = self.counters
+        ended = self.succeeded + counters.returned + counters.revoked + counters.ignored
+        assert counters.received == ended + len(self.running) + queued
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):

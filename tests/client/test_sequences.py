@@ -380,7 +380,7 @@ async def test_a_part_that_comes_again_while_it_is_tried_again_is_acknowledged_i
     async def refuse(part: Message, error: MessageError) -> Outcome:
         raise error
 
-    assembler, pauses = Assembler(handle, refuse, SequenceOptions(), Pauses()), Pauses()
+    assembler, pauses = Assembler(handle, refuse, SequenceOptions(), Pauses(), ChannelMetrics()), Pauses()
     first, second = (
         part._replace(offset=number)
         for number, part in enumerate(cut(Message("pictures", b"abcdef", None, (), 0), 3))

@@ -93,19 +93,21 @@ class Assembly:
         candidates = [each for one, given in endpoints for each in await self._candidates(one, given)]
         failures = self._failures(first)
         positions = self.broker.capabilities.replay
+        counters, latency = self.metrics.of(first.channel), self.metrics.latency_of(first.channel)
         dispatcher = Dispatcher(
-            first.channel, first.group, candidates, self.contracts, failures, self.pauses, positions
+            first.channel, first.group, candidates, self.contracts, failures, self.pauses, positions, counters
         )
         batch = direct = None
         if first.batch or any(one.transactional for one, _ in endpoints):
             handle = without_parts(dispatcher.handle, dispatcher.refuse)
         else:
-            assembler = Assembler(dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses)
+            assembler = Assembler(
+                dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses, counters
+            )
             handle, direct = dispatcher.straight(assembler.take), dispatcher.direct()
         if first.batch:
             batch = Batching(batches(handle), options.batch_size, options.batch_wait)
         lanes = 1 if first.batch else options.concurrency
-        counters, latency = self.metrics.of(first.channel), self.metrics.latency_of(first.channel)
         return Intake(handle, lanes, counters, batch, latency, direct)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
@@ -126,7 +128,7 @@ class Assembly:
         """The whole way through middleware to the endpoint, and the short one for whom that is enough."""
         counters = self.metrics.of(endpoint.channel)
         chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
-        answers = await self._answers(endpoint, counters)
+        answers = await self._answers(endpoint, counters, chain.answering)
         own = tuple(guarded(each) for each in (*self.middleware, *endpoint.middleware))
         if endpoint.transaction is None:
             invoke = invocation(endpoint, given, self.executor, answers)
@@ -160,7 +162,7 @@ class Assembly:
         )
         return once.handler()
 
-    async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics) -> Answers | None:
+    async def _answers(self, endpoint: Endpoint, counters: ChannelMetrics, broker: Broker) -> Answers | None:
         """How the endpoint answers; ``None`` if it never does."""
         if endpoint.reply is None and not endpoint.raises:
             return None
@@ -170,7 +172,7 @@ class Assembly:
             bound = await bind(endpoint.reply_contract_channel, endpoint.reply)
         raised = {cls: await bind(endpoint.error_contract_channel(cls), cls) for cls in endpoint.raises}
         return Answers(
-            self.broker,
+            broker,
             endpoint.reply_to,
             bound,
             raised,
@@ -181,8 +183,9 @@ class Assembly:
 
     def _failures(self, endpoint: Endpoint) -> Failures:
         """For messages that reach no endpoint: as the channel's first endpoint in the group wants it."""
-        options, counters, bury = endpoint.options, self.metrics.of(endpoint.channel), burial(self.broker)
-        strategy = Chain(endpoint, self.broker, counters, self.pauses).strategy()
+        options, counters = endpoint.options, self.metrics.of(endpoint.channel)
+        chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
+        bury, strategy = burial(self.broker, chain.answering), chain.strategy()
 
         async def unroutable(delivery: Delivery, error: Exception) -> Outcome:
             async def fail(delivery: Delivery) -> Outcome:

@@ -22,7 +22,9 @@ Bury = Callable[[Delivery, str, BaseException], Awaitable[None]]
 LONGEST_TEXT = 500
 
 
-def burial(broker: Broker) -> Bury:
+def burial(broker: Broker, answering: Broker | None = None) -> Bury:
+    """``answering`` sends what requesters are told, if another broker is to do that."""
+
     async def bury(delivery: Delivery, channel: str, cause: BaseException) -> None:
         """Returns once the broker has it. The frame and the key are untouched."""
         reference = new_reference()
@@ -33,7 +35,7 @@ def burial(broker: Broker) -> Bury:
 
     async def tell(delivery: Delivery, refusal: Message) -> None:
         try:
-            await broker.publish([refusal])
+            await (answering or broker).publish([refusal])
         except DragomanError as error:
             log.info(
                 "Nobody could be told of a failure.", extra=delivery.place() | {"error_code": error.code}

@@ -103,7 +103,7 @@ class Chain:
                     return keep(options.retry, self.counters)
                 return dead_letter(dead, self._bury, self.counters)
             case own:
-                return custom(own)
+                return custom(own, self.counters)
 
     def repeating(self) -> tuple[Middleware, ...]:
         again = retry(self.endpoint.options.retry, self.pauses, self.counters, self.pauses.now)
@@ -111,7 +111,13 @@ class Chain:
 
     @property
     def _bury(self) -> Bury:
-        return burial(self.broker)
+        return burial(self.broker, self.answering)
+
+    @property
+    def answering(self) -> Broker:
+        """What sends answers to the endpoint's messages."""
+        channel = self.endpoint.channel
+        return self.broker if self.tracing is None else self.tracing.answering(self.broker, channel)
 
     @property
     def _condition(self) -> Condition | None:

@@ -276,7 +276,7 @@ class Client:
         flying: Counter[str] = Counter()
         for each in running.consumers:
             flying[each.group] += each.in_flight
-        return exposition(self.metrics, flying, await running.lags())
+        return exposition(self.metrics, flying, await running.lags(), self.options.name)
 
     async def run(self) -> None:
         """Handle messages until the process is asked to end by SIGINT or SIGTERM.

@@ -166,6 +166,8 @@ class Consumer:
         if receiver is not None:
             with contextlib.suppress(Exception):
                 await receiver.close()
+        if flight is not None:
+            flight.write_off()
 
     async def _halt(self, why: Exception) -> None:
         """An endpoint wants no more messages. Leave the group, so that others may try."""
@@ -203,6 +205,7 @@ class Consumer:
             await flight.stop()
             with contextlib.suppress(Exception):
                 await receiver.close()
+            flight.write_off()
 
 
 def _rest(failures: int) -> float:

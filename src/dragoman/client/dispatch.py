@@ -17,6 +17,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import SETTLED
 from dragoman.client.keyreading import KeyReader
 from dragoman.client.lane import Direct, Reading
+from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Handler, Outcome, again
 from dragoman.client.pausing import Pauses
 from dragoman.client.straight import Straight, Take
@@ -75,6 +76,7 @@ class Dispatcher:
         failures: Failures,
         pauses: Pauses,
         by_position: bool,
+        counters: ChannelMetrics,
     ) -> None:
         self._channel = channel
         self._group = group
@@ -82,6 +84,7 @@ class Dispatcher:
         self._failures = failures
         self._pauses = pauses
         self._by_position = by_position
+        self._counters = counters
         self._largest = contracts.largest_message
         # The newest version is asked first; endpoints that take every version come last.
         self._candidates = sorted(
@@ -154,6 +157,7 @@ class Dispatcher:
 
     async def _handle(self, message: Message) -> Outcome:
         if message.payload is None and message.header(SETTLED) is not None:
+            self._counters.ignored += 1
             return DONE
         try:
             if message.payload is not None and len(message.payload) > self._largest:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 
+from dragoman.client.histogram import Histogram
+from dragoman.client.labels import label_of, replies_label
 from dragoman.client.metrics import ChannelMetrics, Metrics
 from dragoman.core.broker import Lag
 
@@ -21,7 +24,8 @@ _HELP = {
     "expired": "Messages whose time had passed.",
     "skipped": "Messages that failed and were passed over.",
     "unselected": "Messages that the endpoint does not consume.",
-    "returned": "Messages given back to the broker.",
+    "ignored": "Messages without an end of their own: delivered while in flight, parts of others, marks.",
+    "returned": "Messages to be delivered again by the broker.",
     "revoked": "Messages taken away by the broker before they were done with.",
     "replied": "Replies sent.",
     "published": "Messages published.",
@@ -30,43 +34,55 @@ _HELP = {
 }
 
 
-def exposition(metrics: Metrics, in_flight: Mapping[str, int], lags: Iterable[Lag] = ()) -> str:
-    """``in_flight`` is per group."""
+def exposition(
+    metrics: Metrics, in_flight: Mapping[str, int], lags: Iterable[Lag] = (), client: str = "client"
+) -> str:
+    """``in_flight`` is per group; ``client`` is the client's name."""
     return "\n".join(
-        [*_counters(metrics), *_in_flight(in_flight), *_lags(lags), *_latencies(metrics), ""],
+        [*_counters(metrics, client), *_in_flight(in_flight), *_lags(lags), *_latencies(metrics), ""],
     )
 
 
-def _counters(metrics: Metrics) -> Iterator[str]:
+def _counters(metrics: Metrics, client: str) -> Iterator[str]:
+    found: dict[str, list[ChannelMetrics]] = {replies_label(client): [metrics.replies]}
+    for channel, counters in metrics.channels.items():
+        found.setdefault(label_of(channel), []).append(counters)
     for each in fields(ChannelMetrics):
         name = f"dragoman_client_{each.name}_total"
         yield f"# HELP {name} {_HELP[each.name]}"
         yield f"# TYPE {name} counter"
-        # Replies to this client come to channels that change, so they are counted without one.
-        for channel, counters in (("", metrics.replies), *sorted(metrics.channels.items())):
-            yield f"{name}{_labels(channel=channel)} {getattr(counters, each.name)}"
+        for label, alike in sorted(found.items()):
+            yield f"{name}{_labels(channel=label)} {sum(getattr(one, each.name) for one in alike)}"
 
 
 def _in_flight(groups: Mapping[str, int]) -> Iterator[str]:
     yield "# HELP dragoman_client_in_flight Messages received and not handled yet."
     yield "# TYPE dragoman_client_in_flight gauge"
-    for group, count in sorted(groups.items()):
-        yield f"dragoman_client_in_flight{_labels(group=group)} {count}"
+    found: Counter[str] = Counter()
+    for group, count in groups.items():
+        found[label_of(group)] += count
+    for label, count in sorted(found.items()):
+        yield f"dragoman_client_in_flight{_labels(group=label)} {count}"
 
 
 def _lags(lags: Iterable[Lag]) -> Iterator[str]:
     yield "# HELP dragoman_client_lag Messages that the group has not done yet."
     yield "# TYPE dragoman_client_lag gauge"
+    found: Counter[tuple[str, str, str]] = Counter()
     for lag in lags:
-        labels = _labels(channel=lag.channel, group=lag.group, partition=str(lag.partition))
-        yield f"dragoman_client_lag{labels} {lag.behind}"
+        found[label_of(lag.channel), label_of(lag.group), str(lag.partition)] += lag.behind
+    for (channel, group, partition), behind in found.items():
+        yield f"dragoman_client_lag{_labels(channel=channel, group=group, partition=partition)} {behind}"
 
 
 def _latencies(metrics: Metrics) -> Iterator[str]:
     name = "dragoman_client_handling_seconds"
     yield f"# HELP {name} From the turn of a message until it is done with."
     yield f"# TYPE {name} histogram"
-    for channel, histogram in sorted(metrics.latencies.items()):
+    found: dict[str, Histogram] = {}
+    for channel, one in metrics.latencies.items():
+        found.setdefault(label_of(channel), Histogram()).add(one)
+    for channel, histogram in sorted(found.items()):
         for bound, count in histogram.cumulative():
             edge = "+Inf" if bound == float("inf") else f"{bound:g}"
             yield f"{name}_bucket{_labels(channel=channel, le=edge)} {count}"

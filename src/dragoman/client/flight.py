@@ -62,6 +62,7 @@ class Flight:
         """Why a lane has ended early. What is in flight is safe with a new receiver only."""
         self._torn_down = torn_down
         self._ending = False
+        self._written_off = False
 
     @property
     def unhandled(self) -> int:
@@ -76,8 +77,9 @@ class Flight:
             if place is None:
                 place = Place(self._intakes[run.channel], self._cumulative)
                 self._places[run.channel, run.partition] = place
-            place.intake.counters.received += len(run)
             taken = place.take(run)
+            place.intake.counters.received += len(run)
+            place.intake.counters.ignored += len(run) - taken
             place.count += taken
             self.count += taken
             for lane in place.lanes:
@@ -96,7 +98,9 @@ class Flight:
                 await self._work_in_batches(place, lane, place.intake.batch)
         except BaseException as error:
             # Without this, the success of a later message would acknowledge this one, too.
-            lane.leave_out()
+            left_out = lane.leave_out()
+            if place.intake.batch is None:
+                place.intake.counters.returned += left_out
             if not (isinstance(error, asyncio.CancelledError) and self._is_ending()):
                 self._break(error)
             if not isinstance(error, Exception):
@@ -119,8 +123,8 @@ class Flight:
                 next="Nothing to do: what was in flight is delivered again.",
             )
             self.broken.__cause__ = error
-        for lane in self._lanes():
-            lane.clear()
+        for place in self._places.values():
+            place.clear()
 
     async def _work_on(self, stretch: Stretch, place: Place) -> None:
         intake, run, lost = place.intake, stretch.run, self._receiver.lost
@@ -239,7 +243,11 @@ class Flight:
             try:
                 outcomes = await batch.handle(messages)
             except BaseException as error:
-                failure = await failure_of(error)
+                try:
+                    failure = await failure_of(error)
+                except BaseException:
+                    place.intake.counters.returned += len(messages)
+                    raise
                 outcomes = [kept(message, failure) for message in messages]
             place.intake.latency.observe(perf_counter() - started)
             for entry, outcome in zip(entries, outcomes, strict=True):
@@ -256,19 +264,24 @@ class Flight:
             place.waiting += 1
             outcome.later.add_done_callback(lambda later: self._told(place, entry, later))
             return
+        place.intake.counters.returned += not outcome.counted
         self._give_back(place, entry, outcome.delay)
         if outcome.stop is not None:
             self.stopped = self.stopped or outcome.stop
-            for lane in self._lanes():
-                lane.clear()
+            for each in self._places.values():
+                each.clear()
 
     def _told(self, place: Place, entry: Entry, later: asyncio.Future[Outcome]) -> None:
+        if self._written_off:
+            return
         self.waiting -= 1
         place.waiting -= 1
         if later.cancelled():
             # It came again, and by a watermark that one counts: this delivery had been given back.
             if place.watermark is None:
                 self._forget(place, entry)
+            else:
+                place.intake.counters.returned += 1
         elif later.result().acknowledge:
             self._finish(place, entry[0], [entry[1]])
             self._tell_progress()
@@ -332,9 +345,7 @@ class Flight:
         for place in self._places.values():
             first = None if place.watermark is None else place.first_waiting()
             if first is not None and self._receiver.lost(message_at(first)):
-                dropped = place.cut(offset_of(first))
-                place.intake.counters.revoked += dropped
-                self._leave(place, dropped)
+                self._leave(place, place.revoke(offset_of(first)))
                 found = True
         return found
 
@@ -361,7 +372,6 @@ class Flight:
             self._leave(place, place.give_back(offset_of(entry)))
         else:
             return
-        place.intake.counters.returned += 1
         self._returned.append((message_at(entry), delay))
         self._tell_progress()
 
@@ -461,13 +471,19 @@ class Flight:
 
         One that takes long to tidy up is told again every few seconds: it may not have noticed.
         """
-        for lane in self._lanes():
-            lane.clear()
+        for place in self._places.values():
+            place.clear()
         self._ending = True
         running = self._running()
         if running:
             log.warning("Handlers were ended before they had finished.", extra={"handlers": len(running)})
             await end(*running)
+
+    def write_off(self) -> None:
+        """The receiver is closed: what still waits for others is delivered again."""
+        self._written_off = True
+        for place in self._places.values():
+            place.intake.counters.returned += place.waiting
 
     def _lanes(self) -> Iterable[Lane]:
         return (lane for place in self._places.values() for lane in place.lanes)

@@ -28,6 +28,11 @@ class Histogram:
         self._counts[0] += count
         self.total += seconds
 
+    def add(self, other: Histogram) -> None:
+        """What the other has counted, too."""
+        self._counts = [sum(pair) for pair in zip(self._counts, other._counts, strict=True)]
+        self.total += other.total
+
     @property
     def count(self) -> int:
         return sum(self._counts)

@@ -103,15 +103,18 @@ class Stretch:
         self.noted = self.ended
         return found
 
-    def cut(self, offset: int) -> None:
-        """Those from this offset on are not to be handled any more."""
-        offsets = self.run.offsets
+    def cut(self, offset: int) -> int:
+        """Those from this offset on are not to be handled any more; how many of them waited."""
+        offsets, left = self.run.offsets, self.left
         kept = [at for at in self.places[self.begun : self.end] if (offsets[at] or 0) < offset]
         self.places = (*self.places[: self.begun], *kept)
         self.end = len(self.places)
+        return left - len(kept)
 
-    def clear(self) -> None:
-        self.end = self.begun
+    def clear(self) -> int:
+        """None is to be handled any more; how many waited."""
+        left, self.end = self.left, self.begun
+        return left
 
 
 class Lane:
@@ -168,19 +171,23 @@ class Lane:
             entries += [(stretch.run, at) for at in some]
         return entries
 
-    def leave_out(self) -> None:
-        """The message that is being handled is not done, and never will be in this flight."""
-        if self._current is not None and self._current.begun > self._current.ended:
-            self._current.leave_out()
+    def leave_out(self) -> bool:
+        """The message that is being handled is not done, and never will be in this flight.
 
-    def cut(self, offset: int) -> None:
-        for each in self._stretches():
-            each.cut(offset)
+        ``False`` if none is.
+        """
+        if self._current is None or self._current.begun <= self._current.ended:
+            return False
+        self._current.leave_out()
+        return True
 
-    def clear(self) -> None:
-        for each in self._stretches():
-            each.clear()
+    def cut(self, offset: int) -> int:
+        return sum(each.cut(offset) for each in self._stretches())
+
+    def clear(self) -> int:
+        left = sum(each.clear() for each in self._stretches())
         self._wake()
+        return left
 
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
@@ -287,19 +294,25 @@ class Place:
     def close_gaps(self) -> None:
         """Handle nothing more but what comes before a message that is handled or being handled."""
         furthest = self._furthest
-        for lane in self.lanes:
-            if furthest < 0:
-                lane.clear()
-            else:
-                lane.cut(furthest)
+        if furthest < 0:
+            self.clear()
+        else:
+            self.intake.counters.returned += self._cut(furthest)
+
+    def clear(self) -> None:
+        """Handle nothing more. What waits is delivered again, since it is never acknowledged."""
+        self.intake.counters.returned += sum(lane.clear() for lane in self.lanes)
+
+    def _cut(self, offset: int) -> int:
+        return sum(lane.cut(offset) for lane in self.lanes)
+
+    def revoke(self, offset: int) -> int:
+        """This message and all later ones have gone to another member; how many of them were unfinished."""
+        self.intake.counters.revoked += self._cut(offset)
+        return 0 if self.watermark is None else self.watermark.cut(offset)
 
     def give_back(self, offset: int) -> int:
         """This message and all later ones are not ours any more; how many of them were unfinished."""
         self.given_back = offset if self.given_back is None else min(offset, self.given_back)
-        return self.cut(offset)
-
-    def cut(self, offset: int) -> int:
-        """Forget this message and all later ones; how many of them were unfinished."""
-        for lane in self.lanes:
-            lane.cut(offset)
+        self.intake.counters.returned += self._cut(offset)
         return 0 if self.watermark is None else self.watermark.cut(offset)

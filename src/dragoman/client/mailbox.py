@@ -133,13 +133,18 @@ class Mailbox:
     def _hand_over(self, message: Message, number: bytes | None) -> None:
         waiter = self.waiting.get(number) if number else None
         if waiter is not None:
-            if not waiter.take(message):
+            if waiter.take(message):
+                self._counters.handled += 1
+            else:
                 self._counters.repeated += 1
         elif number in self._gone:
             self._counters.late += 1
         elif self._locate is None:
-            # On a channel of our own it was ours; on a shared one it may be anybody's.
+            # On a channel of our own it was ours.
             self._counters.repeated += 1
+        else:
+            # On a shared one it may be anybody's.
+            self._counters.unselected += 1
 
     async def _give_up_receiver(self) -> None:
         receiver, self._receiver, self._handed = self._receiver, None, []

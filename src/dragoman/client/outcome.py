@@ -39,6 +39,8 @@ class Outcome:
     stop: Exception | None = None
     later: Future[Outcome] | None = None
     """What becomes of it is not known yet: it stays in flight until this tells."""
+    counted: bool = False
+    """That it was given back is in the numbers already."""
 
 
 DONE = Outcome(acknowledge=True)

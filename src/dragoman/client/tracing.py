@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dragoman.client.batch import Batch
 from dragoman.client.burial import code_of
 from dragoman.client.delivery import Delivery
+from dragoman.client.labels import label_of
 from dragoman.client.outcome import Handler, Outcome
 from dragoman.core.broker import Broker
 from dragoman.core.extras import extra_missing
@@ -42,11 +43,19 @@ class Tracing:
         """The same broker, with a span for everything that is published."""
         return cast(Broker, _TracedBroker(broker, self))
 
+    def answering(self, broker: Broker, channel: str) -> Broker:
+        """A broker with spans, for the answers to the messages of a channel.
+
+        They go to addresses that the requesters name, so their spans are named for that channel instead.
+        """
+        traced = cast(_TracedBroker, broker)
+        return cast(Broker, _TracedBroker(traced.broker, self, f"reply {label_of(channel)}"))
+
     async def consume(self, delivery: Delivery, next: Handler) -> Outcome:
         """The outermost middleware: one span from the turn of a message until it is done with."""
         message = delivery.message
         with self._tracer.start_as_current_span(
-            f"process {message.channel}",
+            f"process {label_of(message.channel)}",
             context=self._origin(message),
             links=self._links(delivery),
             kind=self._trace.SpanKind.CONSUMER,
@@ -109,12 +118,15 @@ class Tracing:
             found |= {"dragoman.contract": version.contract, "dragoman.contract.version": version.version}
         return found
 
-    async def publish(self, broker: Broker, messages: Sequence[Message], delay: float) -> Any:
+    async def publish(
+        self, broker: Broker, messages: Sequence[Message], delay: float, name: str | None = None
+    ) -> Any:
+        """``name`` is the span's, if it is not named for the channel."""
         if not messages:
             return await broker.publish(messages, delay)
         channel = messages[0].channel
         with self._tracer.start_as_current_span(
-            f"publish {channel}",
+            name or f"publish {label_of(channel)}",
             kind=self._trace.SpanKind.PRODUCER,
             attributes={
                 "messaging.system": self._system,
@@ -144,17 +156,20 @@ class Tracing:
 class _TracedBroker:
     """All else goes straight to the broker."""
 
-    def __init__(self, broker: Broker, tracing: Tracing) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, tracing: Tracing, name: str | None = None) -> None:
+        self.broker = broker
         self._tracing = tracing
+        self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._broker, name)
+        return getattr(self.broker, name)
 
     async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
-        positions: Sequence[Position | None] = await self._tracing.publish(self._broker, messages, delay)
+        positions: Sequence[Position | None] = await self._tracing.publish(
+            self.broker, messages, delay, self._name
+        )
         return positions
 
     async def transact(self, messages: Sequence[Message], *others: Any, **more: Any) -> Any:
-        marked = self._tracing.marked(self._broker, messages)
-        return await cast(Any, self._broker).transact(marked, *others, **more)
+        marked = self._tracing.marked(self.broker, messages)
+        return await cast(Any, self.broker).transact(marked, *others, **more)

@@ -50,8 +50,11 @@ def stop() -> Middleware:
     return handle
 
 
-def custom(strategy: FailureHandler) -> Middleware:
-    """The user's own. If it fails itself, that error goes on, and the message stays unacknowledged."""
+def custom(strategy: FailureHandler, counters: ChannelMetrics) -> Middleware:
+    """The user's own. What it acknowledges is skipped.
+
+    If it fails itself, that error goes on, and the message stays unacknowledged.
+    """
     name = getattr(strategy, "__qualname__", type(strategy).__qualname__)
 
     async def handle(delivery: Delivery, next: Handler) -> Outcome:
@@ -67,6 +70,7 @@ def custom(strategy: FailureHandler) -> Middleware:
                     code="client.strategy",
                     next="Return DONE or again(delay), both of dragoman.client.outcome.",
                 ) from error
+            counters.skipped += outcome.acknowledge
             return outcome
 
     return handle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from dragoman.client.burial import code_of
 from dragoman.client.delivery import Delivery
@@ -39,6 +40,6 @@ def later(
                 "A message could not be handled and is tried again later.",
                 extra=delivery.place() | {"error_code": code_of(error), "delay": options.delays[level]},
             )
-            return outcome
+            return outcome if outcome.acknowledge else replace(outcome, counted=True)
 
     return handle

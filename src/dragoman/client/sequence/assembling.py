@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from dragoman.client.headers import SEQUENCE_ID
+from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Outcome, again, kept
 from dragoman.client.pausing import Pauses
 from dragoman.client.sequence.options import SequenceOptions
@@ -51,11 +52,19 @@ class Assembler:
     again. When the others do not come in time, or there are too many, all go aside with the reason.
     """
 
-    def __init__(self, handle: Take, refuse: Refuse, options: SequenceOptions, pauses: Pauses) -> None:
+    def __init__(
+        self,
+        handle: Take,
+        refuse: Refuse,
+        options: SequenceOptions,
+        pauses: Pauses,
+        counters: ChannelMetrics,
+    ) -> None:
         self._handle = handle
         self._refuse = refuse
         self._options = options
         self._pauses = pauses
+        self._counters = counters
         self._open: dict[bytes, _Open] = {}
         self._closed: OrderedDict[bytes, MessageError | None] = OrderedDict()
         self._held = 0
@@ -71,6 +80,7 @@ class Assembler:
         except MessageError as error:
             return await self._refuse(message, error)
         if place is None or (place.id in self._closed and self._closed[place.id] is None):
+            self._counters.ignored += 1
             return DONE  # Its whole was handled: it was sent, or delivered, once more.
         reason = self._closed.get(place.id) or self._objection(place, message)
         if reason is None:
@@ -103,6 +113,7 @@ class Assembler:
             else:
                 # Sent twice, numbered anew by another receiver, or tried again: the last one is still to be
                 # acknowledged.
+                self._counters.ignored += 1
                 _settle([before], DONE)
             found.bytes -= len(before[0].payload or b"")
             self._held -= 1
@@ -130,6 +141,7 @@ class Assembler:
             raise
         if outcome.acknowledge:
             self._remember(id, None)
+            self._counters.ignored += len(held) - 1
         _settle(held, outcome)
         return outcome
 
