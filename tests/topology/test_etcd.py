@@ -16,6 +16,7 @@ from dragoman.topology import Endpoint, Signer, Topology, Trust
 from dragoman.topology.etcd.discovery import EtcdDiscovery
 from dragoman.topology.etcd.gateway import decoded, encoded
 from dragoman.topology.signing import new_key
+from dragoman.topology.stamp import stamp_ms
 from tests.services.etcd import Etcd
 from tests.services.fixtures import missing, running
 from tests.services.server import ServiceUnavailable
@@ -324,6 +325,35 @@ async def test_a_dead_program_is_not_kept_alive_by_who_keeps_its_lease_or_repeat
         await knows(watching)
         await operator.delete(endpoint.key)
         await one.close()
+
+
+async def test_a_subscriber_that_comes_later_takes_no_datagrams_from_before(etcd: Etcd) -> None:
+    """It learns from etcd how far the sender's own clock is, though the two clocks have nothing in common."""
+    host = signed()
+    trust = Trust({"host-a": host.public})
+    sending = Topology([LOOPBACK], [etcd_url(etcd)], registry=allowed(), signer=host)
+    async with sending:
+        endpoint = await published(sending, "prices")
+        careful = EtcdDiscovery(etcd_url(etcd), trust=trust)
+        async with Topology([LOOPBACK], [careful], registry=allowed()) as receiving:
+            await knows(receiving, endpoint)
+            first = careful.latest_stamp(sending.framework)
+            assert 0 < first <= stamp_ms()
+            await until(lambda: careful.latest_stamp(sending.framework) > first)
+            inbox = Inbox()
+            offer = receiving.offer("prices", inbox)
+            await offer.wait_for_publishers(1, 60)
+            handler = receiving.slots[0].handler
+            assert handler is not None and handler.receiver is not None
+            [link] = handler.receiver._links.values()  # type: ignore[attr-defined]
+            assert link.signed.course._newest_ms >= first
+            publisher = await sending.publisher("prices")
+            await publisher.send(Price("new", 1.0))
+            await inbox.has(1)
+        distrustless = EtcdDiscovery(etcd_url(etcd))
+        async with Topology([LOOPBACK], [distrustless], registry=allowed()) as receiving:
+            await knows(receiving, endpoint)
+            assert distrustless.latest_stamp(sending.framework) == 0, "anyone could have written it"
 
 
 async def test_user_and_password(service_folder: Path) -> None:

@@ -7,6 +7,8 @@ import ipaddress
 import re
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,11 +18,20 @@ from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.errors import ConfigurationError, Conflict, EncodeError
 from dragoman.core.message import Message
 from dragoman.registry import connect
-from dragoman.topology import AllowList, Flag, Interceptor, Multipart, Passage, Topic, Topology
+from dragoman.topology import AllowList, Endpoint, Flag, Interceptor, Multipart, Passage, Topic, Topology
 from dragoman.topology.admins.broker import BrokerAdmin
-from dragoman.topology.admins.multicast.datagram import DATA, HEAD, beat, parse, single, topic_hash
-from dragoman.topology.admins.multicast.seals import Sealer
-from dragoman.topology.admins.multicast.sockets import Group, Network, Outgoing
+from dragoman.topology.admins.multicast import receiver as receiver_module
+from dragoman.topology.admins.multicast.datagram import (
+    DATA,
+    HEAD,
+    Datagram,
+    beat,
+    parse,
+    single,
+    topic_hash,
+)
+from dragoman.topology.admins.multicast.seals import Sealed, Sealer
+from dragoman.topology.admins.multicast.sockets import Group, Listener, Network, Outgoing
 from dragoman.topology.metrics import Metrics, Origin, TopicMetrics
 from dragoman.topology.signing import Signer, new_key
 from tests.client.conftest import payloads
@@ -530,6 +541,84 @@ async def test_senders_with_an_identity_sign_and_others_cannot_speak_for_them() 
         assert (metrics.missing, metrics.invalid) == (0, 0)
         assert (metrics.unsigned, metrics.forged) == (4, 1)
         out.close()
+
+
+class Recorder:
+    """A stranger on the network, who keeps what is sent and sends it again."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        more = endpoint.more
+        self._listener = Listener(
+            Group.of(more["multicast.group"], more["multicast.port"]), Network("lo", 1, 65536)
+        )
+        self._topic = topic_hash(endpoint.topic.path)
+        self.kept: list[tuple[Datagram, Sealed | None]] = []
+        self._listener.add(self._topic, self._take)
+
+    def _take(self, datagram: Datagram, sealed: Sealed | None) -> None:
+        self.kept.append((datagram, sealed))
+
+    @property
+    def messages(self) -> int:
+        return sum(datagram.kind == DATA for datagram, _ in self.kept)
+
+    def replay(self, topology: Topology) -> int:
+        """How many datagrams."""
+        [receiver] = [
+            slot.handler.receiver for slot in topology.slots if slot.handler and slot.handler.receiver
+        ]
+        for datagram, sealed in self.kept:
+            receiver._take(datagram, sealed)
+        return len(self.kept)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.mark.parametrize("silence_s", [0.0, 6.0, 3600.0])
+async def test_recorded_datagrams_of_a_signed_sender_are_not_taken_again(
+    silence_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by who listens, however long the sender is silent, and not by who begins to listen now."""
+    now = ManualStamps(monkeypatch)
+    signer = Signer("host-a", new_key())
+    async with Topology([LOOPBACK], registry=allowed(), signer=signer) as topology:
+        publisher = await topology.publisher("prices")
+        [endpoint] = topology.own_endpoints()
+        stranger = Recorder(endpoint)
+        for number in range(5):
+            await publisher.send(Price("old", float(number)))
+        await until(lambda: stranger.messages == 5)
+        stranger.close()
+        now.pass_s(3600)
+        # From now on there is a subscriber. It has heard nothing of the sender itself.
+        inbox = Inbox()
+        offer = topology.offer("prices", inbox)
+        await offer.wait(30)
+        await linked(topology)
+        metrics = topology.metrics.of(inbox_topic(topology))
+        stale = stranger.replay(topology)
+        await publisher.send(Price("new", 1.0))
+        await inbox.has(1)
+        now.pass_s(silence_s)
+        receiving_since = monotonic() + silence_s
+        monkeypatch.setattr(receiver_module, "time", SimpleNamespace(monotonic=lambda: receiving_since))
+        stale += stranger.replay(topology)
+        await publisher.send(Price("new", 2.0))
+        await inbox.has(2)
+        assert [(price.symbol, price.bid) for price in inbox.got] == [("new", 1.0), ("new", 2.0)]
+        assert (metrics.stale, metrics.forged, metrics.unsigned) == (stale, 0, 0)
+
+
+class ManualStamps:
+    """The stamps of this program, which pass as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._ns = 10**15
+        monkeypatch.setattr("dragoman.topology.stamp.time", SimpleNamespace(monotonic_ns=lambda: self._ns))
+
+    def pass_s(self, seconds: float) -> None:
+        self._ns += int(seconds * 10**9)
 
 
 async def test_what_is_not_a_record_is_refused_with_advice() -> None:

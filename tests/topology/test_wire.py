@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.core.errors import EncodeError, FrameError
 from dragoman.topology.admins.multicast.assembly import MOST_PARTIAL, Assembly
-from dragoman.topology.admins.multicast.course import NEAR, QUIET, Course, Verdict
+from dragoman.topology.admins.multicast.course import LATE_MS, NEAR, QUIET, Course, SignedCourse, Verdict
 from dragoman.topology.admins.multicast.datagram import (
     DATA,
     HEAD,
@@ -162,6 +162,37 @@ def test_a_first_number_that_the_second_one_contradicts_was_not_the_senders() ->
     assert course.judge(1, 0.0) is Verdict.ANEW
     assert course.judge(2, 0.0) is Verdict.TAKE
     assert course.judge(2**63 + 1, 0.0) is Verdict.FORGED
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 10**9)), min_size=1, max_size=30),
+    st.integers(0, 30),
+    st.data(),
+)
+def test_a_signed_sender_goes_anywhere_ahead_and_nothing_recorded_long_ago_counts(
+    steps: list[tuple[int, int]], joined: int, data: st.DataObject
+) -> None:
+    """Whoever listens from the start, or joins with a stamp that is known from the sender."""
+    sent = [(0, 1_000)]
+    for ahead, later in steps:
+        sent.append((sent[-1][0] + ahead, sent[-1][1] + later))
+    heard = sent[min(joined, len(sent) - 1) :]
+    course = SignedCourse(heard[0][1])
+    newest = heard[0][1]
+    for number, stamp in heard:
+        replayed = data.draw(st.sampled_from(sent), label="replayed")
+        if replayed[1] < newest - LATE_MS:
+            assert course.judge(*replayed) is Verdict.STALE
+        assert course.judge(number, stamp) is Verdict.TAKE
+        newest = stamp
+
+
+def test_numbers_of_a_signed_sender_never_go_back() -> None:
+    course = SignedCourse(0)
+    assert course.judge(10**9, 5) is Verdict.TAKE
+    assert course.judge(10**9 - NEAR, 5) is Verdict.TAKE
+    for _ in range(10):
+        assert course.judge(10**9 - NEAR - 1, 5) is Verdict.FORGED
 
 
 @given(st.lists(st.binary(max_size=40), max_size=4), st.integers(0, 10**6), st.integers(0, 7))

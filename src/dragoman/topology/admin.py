@@ -24,6 +24,8 @@ class Wanted:
     settings: Settings
     id: str = ""
     framework: str = ""
+    latest_stamp: Callable[[str], int] = lambda framework: 0
+    """The newest stamp (``stamp_ms``) that a program is known to have signed; 0 if none is known."""
 
     def setting(self, name: str) -> str:
         return self.settings[name].value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.topic import Role, Topic
@@ -47,6 +47,14 @@ class Discovery(Protocol):
 
     async def close(self) -> None:
         """Takes back all that it announced. Says nothing more to its watcher."""
+
+
+@runtime_checkable
+class Stamped(Protocol):
+    """A discovery that knows the stamps of other programs, because it has checked their signatures."""
+
+    def latest_stamp(self, framework: str) -> int:
+        """The newest ``stamp_ms`` that the program has signed, or 0."""
 
 
 class Merged:

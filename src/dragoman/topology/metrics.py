@@ -25,6 +25,7 @@ _COUNTERS = {
     "overflowed": "Messages that found a full queue.",
     "forged": "Datagrams whose numbers or signatures cannot be their sender's.",
     "unsigned": "Datagrams without the signature that their sender has announced.",
+    "stale": "Datagrams that their sender has signed, but long before what is known of it.",
 }
 
 _GAUGES = {
@@ -89,6 +90,7 @@ class TopicMetrics:
     overflowed: int = 0
     forged: int = 0
     unsigned: int = 0
+    stale: int = 0
     origins: dict[str, Origin] = field(default_factory=dict)
     _received_before: int = 0
     """From origins that are forgotten, as is the next."""

@@ -12,7 +12,7 @@ from dragoman.core.ending import end
 from dragoman.core.errors import DragomanError
 from dragoman.topology.admin import Admin, Wanted
 from dragoman.topology.configuration import Configuration
-from dragoman.topology.discovery import Discovery, Merged
+from dragoman.topology.discovery import Discovery, Merged, Stamped
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.meeting import Meetings
 from dragoman.topology.metrics import Metrics
@@ -21,6 +21,7 @@ from dragoman.topology.presence import Change
 from dragoman.topology.ranking import Candidate, rank
 from dragoman.topology.settings import SERIALIZER, limits_of
 from dragoman.topology.slot import Handler, Slot
+from dragoman.topology.stamp import stamp_ms
 from dragoman.topology.timers import Timers
 from dragoman.topology.topic import Role, Topic
 
@@ -160,7 +161,8 @@ class Wiring:
         """Make it, connect it to the publishers that are known, and only then announce it."""
         admin, settings = candidate.admin, candidate.settings
         service = next(self._services)
-        wanted = Wanted(slot.topic, slot.role, settings, f"{self._framework}-{service}", self._framework)
+        id = f"{self._framework}-{service}"
+        wanted = Wanted(slot.topic, slot.role, settings, id, self._framework, self._latest_stamp)
         if slot.reception is None:
             sender = await admin.sender(wanted)
             serializer = settings[SERIALIZER].value
@@ -177,6 +179,12 @@ class Wiring:
             self._framework, service, slot.role, slot.topic, admin.type, None, receiver.properties
         )
         return Handler(admin, settings, endpoint, receiver=receiver)
+
+    def _latest_stamp(self, framework: str) -> int:
+        if framework == self._framework:
+            return stamp_ms()
+        known = (each.latest_stamp(framework) for each in self.discoveries if isinstance(each, Stamped))
+        return max(known, default=0)
 
     async def _swap(self, slot: Slot, handler: Handler) -> bool:
         """Make before break: the new one works before the old one goes. Whether it is linked to all."""

@@ -22,12 +22,15 @@ from dragoman.topology.etcd.keeper import Keeper
 from dragoman.topology.etcd.vitality import Vitality
 from dragoman.topology.etcd.watch import Entry, Watch
 from dragoman.topology.signing import Signer, Trust
+from dragoman.topology.stamp import LONGEST_STAMP, stamp_ms
 
 log = logging.getLogger("dragoman.topology")
 
 PREFIX = "/pubsub/"
 ALIVE = "/pubsub/alive/"
 """Where programs that sign their entries show that they are alive."""
+STAMP = "pubsub.stamp"
+"""The program's ``stamp_ms`` when it showed that: signed datagrams from before are not news."""
 PATIENCE = 3.0
 """Seconds that a withdrawal may take before its sender closes nonetheless."""
 BREATHER = 100
@@ -121,6 +124,10 @@ class EtcdDiscovery:
             if self._vitality is None or self._vitality.is_alive(endpoint.framework)
         ]
 
+    def latest_stamp(self, framework: str) -> int:
+        """From the program's own sign of life, if entries have to be signed."""
+        return 0 if self._vitality is None else self._vitality.latest_stamp(framework)
+
     async def close(self) -> None:
         self._watcher = None
         if self._grace_ends is not None:
@@ -134,7 +141,7 @@ class EtcdDiscovery:
     def _render(self, key: str, epoch: int) -> str:
         """An entry as it is written, signed for the moment at which it is."""
         if key.startswith(ALIVE):
-            properties = {"type": "alive", "pubsub.framework.uuid": self._framework}
+            properties = {"type": "alive", "pubsub.framework.uuid": self._framework, STAMP: str(stamp_ms())}
         else:
             properties = self._own[key].properties()
         if self._signer is not None:
@@ -206,7 +213,9 @@ class EtcdDiscovery:
     def _heartbeat(self, properties: Mapping[str, str]) -> None:
         if self._vitality is not None:
             framework = properties.get("pubsub.framework.uuid", "")
-            self._vitality.heard(framework, int(properties["pubsub.epoch"]))
+            text = properties.get(STAMP, "")
+            good = text.isdecimal() and text.isascii() and len(text) <= LONGEST_STAMP
+            self._vitality.heard(framework, int(properties["pubsub.epoch"]), int(text) if good else 0)
 
     def _refuse(self, entry: Entry, error: EntryRefused) -> None:
         self.refused += 1

@@ -14,10 +14,11 @@ Tell = Callable[[Sequence[Endpoint]], None]
 class Life:
     """One program: when it was last heard, and what it has announced."""
 
-    __slots__ = ("endpoints", "epoch", "heard_at")
+    __slots__ = ("endpoints", "epoch", "heard_at", "stamp_ms")
 
     def __init__(self) -> None:
         self.epoch = -1
+        self.stamp_ms = 0
         self.heard_at: float | None = None
         self.endpoints: dict[str, Endpoint] = {}
 
@@ -37,12 +38,17 @@ class Vitality:
         life = self._lives.get(framework)
         return life is not None and life.heard_at is not None
 
-    def heard(self, framework: str, epoch: int) -> None:
+    def latest_stamp(self, framework: str) -> int:
+        life = self._lives.get(framework)
+        return 0 if life is None else life.stamp_ms
+
+    def heard(self, framework: str, epoch: int, stamp_ms: int = 0) -> None:
         life = self._lives.setdefault(framework, Life())
         if epoch <= life.epoch:
             return
         revived = life.heard_at is None
         life.epoch, life.heard_at = epoch, time.monotonic()
+        life.stamp_ms = max(life.stamp_ms, stamp_ms)
         if revived:
             self._show(list(life.endpoints.values()))
 

@@ -1,4 +1,4 @@
-"""Where a sender's numbers can be. One far from there is somebody else's, or comes after a long silence."""
+"""Where a sender's numbers can be: what is far from there, or is from earlier, does not count."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ NEAR = 65_536
 """Numbers that a sender may be ahead or behind at once, by loss or because datagrams overtake each other."""
 QUIET = 5.0
 """Seconds without a datagram in the course, until others are believed. A sender speaks more often."""
+LATE_MS = 5_000
+"""How much older than the newest a signed datagram may be, for datagrams overtake each other."""
 RUN = 3
 """So many datagrams have to continue each other then."""
 
@@ -15,6 +17,8 @@ RUN = 3
 class Verdict(Enum):
     TAKE = auto()
     FORGED = auto()
+    STALE = auto()
+    """The sender has signed it, but too long ago: somebody has recorded it."""
     ANEW = auto()
     """What came before was not the sender's: take this one, and forget the others."""
 
@@ -52,3 +56,27 @@ class Course:
         anew = self._at is not None and (number < self._at or not self._sure)
         self._at, self._heard, self._run = number, now, 0
         return Verdict.ANEW if anew else Verdict.TAKE
+
+
+class SignedCourse:
+    """Of a sender whose signatures were checked. It never goes back, however long the sender is silent.
+
+    Only stamps of the sender's own clock are compared with each other, so it does not matter whether the
+    clocks of two machines agree. ``since_ms`` is the newest stamp that is known of the sender when the course
+    begins; with 0 the first datagram is believed, whatever its age.
+    """
+
+    __slots__ = ("_at", "_newest_ms")
+
+    def __init__(self, since_ms: int) -> None:
+        self._newest_ms = since_ms
+        self._at = 0
+
+    def judge(self, number: int, sealed_at_ms: int) -> Verdict:
+        if sealed_at_ms < self._newest_ms - LATE_MS:
+            return Verdict.STALE
+        if number < self._at - NEAR:
+            return Verdict.FORGED
+        self._newest_ms = max(self._newest_ms, sealed_at_ms)
+        self._at = max(self._at, number)
+        return Verdict.TAKE

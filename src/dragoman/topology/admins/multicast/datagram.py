@@ -5,8 +5,9 @@
 ``topic`` is a hash of the topic's path, for several topics share a group. A message is an envelope of headers
 and payload, cut into ``count`` pieces of equal size, the last one shorter. A beat is a head alone, whose
 ``sequence`` is the last one used. Small messages follow each other in one datagram, each with its head. A
-seal stands before them: its piece is an Ed25519 signature over its own head and all that follows. Receivers
-that do not know seals pass over it.
+seal stands before them: its piece is an Ed25519 signature over its own head and all that follows. ``sent at``
+in a seal is a stamp of the sender's program, which never goes back; it is not the time of day. Receivers that
+do not know seals pass over it.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def beat(topic: int, sender: int, sequence: int, sent_at: int) -> bytes:
     return HEAD.pack(MAGIC, VERSION, BEAT, topic, sender, sequence, sent_at, 0, 0, 1)
 
 
-def head_of(kind: int, topic: int, sender: int, total: int) -> bytes:
+def head_of(kind: int, topic: int, sender: int, sent_at: int, total: int) -> bytes:
     """Of what has no place in the sequence."""
-    return HEAD.pack(MAGIC, VERSION, kind, topic, sender, 0, 0, total, 0, 1)
+    return HEAD.pack(MAGIC, VERSION, kind, topic, sender, 0, sent_at, total, 0, 1)
 
 
 def parse(data: bytes) -> list[Datagram]:

@@ -14,7 +14,7 @@ from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, FrameError
 from dragoman.topology.admin import Inlet, Wanted
 from dragoman.topology.admins.multicast.assembly import Assembly
-from dragoman.topology.admins.multicast.course import Course, Verdict
+from dragoman.topology.admins.multicast.course import Course, SignedCourse, Verdict
 from dragoman.topology.admins.multicast.datagram import BEAT, DATA, Datagram, topic_hash
 from dragoman.topology.admins.multicast.seals import Sealed, read_key
 from dragoman.topology.admins.multicast.sockets import Group, Listener
@@ -34,6 +34,12 @@ MOST_STRANGERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Signed:
+    key: Ed25519PublicKey
+    course: SignedCourse
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """One publisher. A static one without a sender's number stands for all senders of its topic."""
 
@@ -41,9 +47,10 @@ class Link:
     serializer: str
     group: Group
     assembly: Assembly
-    key: Ed25519PublicKey | None = None
+    signed: Signed | None = None
     """Of a sender with an identity. Then nothing counts that it has not signed."""
     course: Course = field(default_factory=Course)
+    """Of a sender without one."""
 
 
 class MulticastReceiver:
@@ -63,6 +70,7 @@ class MulticastReceiver:
         self._largest = largest
         self._listen = listen
         self._leave = leave
+        self._latest_stamp = wanted.latest_stamp
         self._links: dict[int | None, Link] = {}
         self._strangers: dict[int, Link] = {}
         self._groups: dict[Group, set[str]] = {}
@@ -79,12 +87,19 @@ class MulticastReceiver:
             return
         more = publisher.more
         group = Group.of(more.get("multicast.group", ""), more.get("multicast.port", ""))
-        key = None if (text := more.get("multicast.key")) is None else read_key(text, publisher.id)
+        signed = self._signed(publisher)
         if group not in self._groups:
             self._listen(group).add(self._topic, self._take)
         self._groups.setdefault(group, set()).add(publisher.id)
         assembly = Assembly(self._largest)
-        self._links[sender] = Link(publisher.id, publisher.serializer or "", group, assembly, key)
+        self._links[sender] = Link(publisher.id, publisher.serializer or "", group, assembly, signed)
+
+    def _signed(self, publisher: Endpoint) -> Signed | None:
+        text = publisher.more.get("multicast.key")
+        if text is None:
+            return None
+        since_ms = self._latest_stamp(publisher.framework)
+        return Signed(read_key(text, publisher.id), SignedCourse(since_ms))
 
     async def disconnect(self, publisher: Endpoint) -> None:
         sender = _sender_of(publisher)
@@ -132,16 +147,20 @@ class MulticastReceiver:
     def _believable(self, link: Link, datagram: Datagram, sealed: Sealed | None) -> bool:
         """Whether its sender can have sent it. If not, it is counted, and nothing else happens."""
         metrics = self._inlet.metrics
-        if link.key is not None:
-            if sealed is None:
-                metrics.unsigned += 1
-                return False
-            if not sealed.fits(link.key, datagram.sender):
-                metrics.forged += 1
-                return False
-        verdict = link.course.judge(datagram.sequence, time.monotonic())
+        if link.signed is None:
+            verdict = link.course.judge(datagram.sequence, time.monotonic())
+        elif sealed is None:
+            metrics.unsigned += 1
+            return False
+        elif not sealed.fits(link.signed.key, datagram.sender):
+            verdict = Verdict.FORGED
+        else:
+            verdict = link.signed.course.judge(datagram.sequence, sealed.stamp_ms)
         if verdict is Verdict.FORGED:
             metrics.forged += 1
+            return False
+        if verdict is Verdict.STALE:
+            metrics.stale += 1
             return False
         if verdict is Verdict.ANEW:
             metrics.forged += 1
