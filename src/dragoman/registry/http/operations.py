@@ -358,7 +358,14 @@ SUBJECTS: tuple[Operation, ...] = (
         LIMIT,
         answer=_list_of("SubjectVersion"),
     ),
-    _subject("GET", "/schemas/types", "listTypes", "Schema types.", answer=STRINGS),
+    _subject(
+        "GET",
+        "/schemas/types",
+        "listTypes",
+        "Schema types.",
+        flag("all", "Also the types that Confluent's registry does not have."),
+        answer=STRINGS,
+    ),
     _subject("GET", "/schemas/ids/{id}", "getById", "A schema by id.", ID, answer="SubjectSchema"),
     _subject("GET", "/schemas/ids/{id}/subjects", "subjectsOfId", "Subjects.", ID, DELETED, answer=STRINGS),
     _subject(
