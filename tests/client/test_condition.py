@@ -125,3 +125,34 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except ConfigurationError:
         return
     assert condition.meets(MESSAGE, {}) in (True, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 900 + "1 < payload.amount",
+        "payload.amount > " + "-" * 900 + "1",
+        "not " * 900 + "key",
+        "~" * 900 + "1 < payload.amount",
+        "[" * 150 + "1" + "]" * 150 + " == payload.tags",
+        "not (" * 150 + "key" + ")" * 150,
+        "(" * 900 + "key" + ")" * 900,
+        "payload" + ".a" * 900 + " == 1",
+        "payload" + "[0]" * 900 + " == 1",
+        "(key and " * 150 + "key" + ")" * 150,
+        "1 + " * 900 + "1 < payload.amount",
+        "lambda: " * 400 + "key",
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_condition_that_is_nested_deeply_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        read_condition(text)
+    assert refused.value.code == "configuration.condition"
+    assert len(str(refused.value)) < 2500
+
+
+def test_a_long_flat_condition_is_read() -> None:
+    condition = read_condition(" or ".join(["payload.amount == 3"] * 150 + ["payload.amount > 1"]))
+    assert condition.meets(MESSAGE, ORDER)
+    assert read_condition("not " * 90 + "(payload.amount > 1)").meets(MESSAGE, ORDER)

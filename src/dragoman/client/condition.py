@@ -19,6 +19,8 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.message import Message, header
 
 LONGEST = 4000
+DEEPEST = 100
+"""Levels of expressions inside expressions. Each is a call, for each message too."""
 _PLAIN = frozenset({int, float, str, bool, type(None)})
 """What needs no second look."""
 
@@ -68,10 +70,19 @@ def read_condition(text: str) -> Condition:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise _refused(text, "it is not an expression", None) from error
+    if _is_deep(tree):
+        raise _refused(text[:40] + "...", f"it is nested deeper than {DEEPEST} levels", None)
     parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
     early = [_test(part, text) for part in parts if not _needs_payload(part)]
     late = [_test(part, text) for part in parts if _needs_payload(part)]
     return Condition(_every(early) if early else None, _every(late) if late else None)
+
+
+def _is_deep(tree: ast.AST) -> bool:
+    level = [tree]
+    for _ in range(DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
 
 
 def fields_of(text: str) -> frozenset[str]:

@@ -146,7 +146,7 @@ def _merged_metadata(*layers: Json | None) -> Json | None:
             before = merged.get(part)
             if isinstance(value, Mapping) and isinstance(before, Mapping):
                 merged[part] = {**before, **value}
-            elif isinstance(value, list) and isinstance(before, list):
+            elif part == "sensitive" and isinstance(value, list) and isinstance(before, list):
                 merged[part] = sorted({*before, *value})
             elif value is not None:
                 merged[part] = value

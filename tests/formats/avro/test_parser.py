@@ -249,3 +249,46 @@ def test_any_json_is_a_schema_or_an_invalid_one(content: Any) -> None:
         avro.parse(json.dumps(content))
     except InvalidSchema as error:
         assert error.code.startswith("schema.invalid")
+
+
+@pytest.mark.parametrize(
+    "type", ["double", "float", ["null", "double"], {"type": "array", "items": "double"}]
+)
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" + "0" * 400])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_number_that_json_does_not_have_is_refused(type: Any, number: str, deep: bool) -> None:
+    schema = json.dumps(record(field(type, default="HERE"))).replace('"HERE"', number)
+    if deep:
+        schema = schema.replace('"name": "R"', '"name": "R", "x": ' + "[" * 2000 + "]" * 2000)
+    with pytest.raises(InvalidSchema):
+        avro.parse(schema)
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, 2**80, 10**308, 1e308, -1.7976931348623157e308])
+def test_a_number_that_a_double_holds_is_a_default(number: float) -> None:
+    parsed = avro.parse(json.dumps(record(field("double", default=number))))
+    codec = avro.codec(avro.parse(json.dumps(record())), parsed)
+    assert codec.decode(b"") == {"f": float(number)}
+
+
+def test_what_lacks_its_type_is_told_its_place() -> None:
+    for schema, pointer in (
+        (record({"name": "f"}), "/fields/0"),
+        (
+            record(field({"type": "record", "name": "S", "fields": [{"name": "g"}]})),
+            "/fields/0/type/fields/0",
+        ),
+        (record(field({"type": "array"})), "/fields/0/type"),
+        ([{"items": "int"}], "/0"),
+    ):
+        with pytest.raises(InvalidSchema) as refused:
+            avro.parse(json.dumps(schema))
+        assert refused.value.where["pointer"] == pointer
+        assert "type" in refused.value.what or "items" in refused.value.what
+
+
+@pytest.mark.parametrize("text", ["\\ud800", "\\udc00\\ud800", "a\\uDBFFb", chr(0xD800)])
+def test_half_a_character_is_no_text(text: str) -> None:
+    with pytest.raises(InvalidSchema, match="half of a character"):
+        avro.parse(f'{{"type": "string", "doc": "{text}"}}')
+    assert avro.parse('{"type": "string", "doc": "\\ud83d\\ude00"}').root.properties == {"doc": "\U0001f600"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from dragoman.formats.avro.deep import Deep, done
@@ -20,6 +21,7 @@ from dragoman.formats.avro.nodes import (
 
 Fault = tuple[Place, str] | None
 
+_GREATEST_FLOAT = int(sys.float_info.max)
 _RANGES = {"int": 2**31, "long": 2**63}
 
 
@@ -96,7 +98,7 @@ def _fits(kind: str, value: Any) -> bool:
             limit = _RANGES[kind]
             return type(value) is int and -limit <= value < limit
         case "float" | "double":
-            return type(value) in (int, float)
+            return type(value) is float or (type(value) is int and abs(value) <= _GREATEST_FLOAT)
         case "bytes":
             return _is_bytes(value)
         case _:

@@ -7,22 +7,49 @@ nested records has three times as many.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
 from dragoman.formats.avro.deep import Deep, run
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder()
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _END = object()
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text} is out of range")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
+"""The standard library takes ``NaN`` and ``Infinity``, which no other reader of schemas understands."""
 
 
 def loads(text: str) -> Any:
     """Raises ``ValueError`` where this is not JSON."""
     try:
-        return json.loads(text)
+        return _DECODER.decode(text)
     except RecursionError:
         return _Reader(text).read()
+
+
+def has_half_characters(text: str, value: Any) -> bool:
+    """Whether a value, read from this text, has half of a surrogate pair, which no encoding can write."""
+    if not _HALVES.search(text):
+        return False
+    try:
+        dumps(value).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def dumps(value: Any, sort: bool = False) -> str:

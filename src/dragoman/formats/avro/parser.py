@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.avro.deep import Budget, Deep, Spent, done, run
 from dragoman.formats.avro.defaults import fault_in_default
-from dragoman.formats.avro.jsontext import loads
+from dragoman.formats.avro.jsontext import has_half_characters, loads
 from dragoman.formats.avro.nodes import (
     MISSING,
     PRIMITIVES,
@@ -61,6 +61,12 @@ def parse(text: str, known: Mapping[str, Named]) -> tuple[Node, dict[str, Named]
         content = loads(text)
     except ValueError as error:
         raise InvalidSchema(f"This is not JSON: {error}.", code="schema.invalid.json") from error
+    if has_half_characters(text, content):
+        raise InvalidSchema(
+            "The schema contains half of a character, such as \\ud800 without the other half.",
+            code="schema.invalid.json",
+            next="Write the whole character, or leave it out.",
+        )
     parser = _Parser(known)
     root = run(parser.node(content, "", Place(), 0))
     parser.check_defaults()
@@ -118,7 +124,7 @@ class _Parser:
         self, key: str, content: dict[str, Any], namespace: str, place: Place, depth: int
     ) -> Deep[Node]:
         if key not in content:
-            _refuse(place, f'{_article(content["type"])} needs "{key}".', "type")
+            _refuse(place, f'{_article(content.get("type"))} needs "{key}".', "type")
         return self.node(content[key], namespace, place / key, depth + 1)
 
     def _name(self, name: str, namespace: str, place: Place) -> Node:
