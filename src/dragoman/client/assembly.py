@@ -169,7 +169,7 @@ class Assembly:
         bind = self.contracts.bind
         bound = None
         if endpoint.reply is not None:
-            bound = await bind(endpoint.reply_contract_channel, endpoint.reply)
+            bound = await bind(endpoint.reply_contract_channel, endpoint.reply, writes=True)
         raised = {cls: await bind(endpoint.error_contract_channel(cls), cls) for cls in endpoint.raises}
         return Answers(
             broker,

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.client.options import ClientOptions
+from dragoman.client.role import Owned
 from dragoman.core.contract import Compatibility, ContractVersion
-from dragoman.core.errors import NotFound, UnknownSchema
+from dragoman.core.errors import ConfigurationError, IncompatibleSchema, NotFound, SchemaError, UnknownSchema
 from dragoman.core.format import Codec, Format, ParsedSchema
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.registry import Registry, VersionNumber
 from dragoman.core.schema import Schema
+from dragoman.schema.compiling import why_unable
 from dragoman.schema.framing import header_of
 from dragoman.schema.tagging import Tag, tag
 
@@ -40,6 +42,10 @@ class Bound:
     version: ContractVersion
     known: Known
     encode: Callable[[Any], bytes]
+    unwritable: IncompatibleSchema | None = None
+    """Why instances can be read only: the model's schema has no place for what they hold."""
+    modelled: bool = False
+    """The version is the model's, whatever the schema of the class is."""
 
     @property
     def schema_id(self) -> int:
@@ -49,8 +55,16 @@ class Bound:
 class Contracts:
     """Safe for many tasks of one event loop."""
 
-    def __init__(self, registry: Registry, options: ClientOptions, registry_url: str = "") -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        options: ClientOptions,
+        registry_url: str = "",
+        owned: Callable[[str], Owned | None] | None = None,
+    ) -> None:
+        """``owned`` tells which channels have contracts of a model, which no class is registered in."""
         self.registry = registry
+        self._owned = owned or (lambda channel: None)
         self._url = registry_url
         self._options = options
         self._bound: dict[tuple[str, type, bool], Bound] = {}
@@ -72,19 +86,64 @@ class Contracts:
         naming = self._options.naming
         return (naming.for_key if key else naming.for_value)(channel, parsed.name)
 
-    async def bind(self, channel: str, cls: type, *, key: bool = False) -> Bound:
+    async def bind(self, channel: str, cls: type, *, key: bool = False, writes: bool = False) -> Bound:
         """The class's version in the channel's contract, registered first if the options say so.
 
-        Raises ``NotFound`` without that, ``IncompatibleSchema`` if the contract refuses it.
+        Under a model, the model's version: the class is never registered. ``writes`` if instances are to be
+        encoded. Raises ``NotFound`` if the version is not there, ``IncompatibleSchema`` if the contract or
+        the model refuses the class, ``ConfigurationError`` if the model was not applied.
         """
         found = self._bound.get((channel, cls, key))
-        if found is not None:
-            return found
-        async with self._lock:
-            found = self._bound.get((channel, cls, key))
-            if found is None:
-                found = self._bound[channel, cls, key] = await self._bind(channel, cls, key)
-            return found
+        if found is None:
+            async with self._lock:
+                found = self._bound.get((channel, cls, key))
+                if found is None:
+                    owned = None if key else self._owned(channel)
+                    if owned is None:
+                        found = await self._bind(channel, cls, key)
+                    else:
+                        found = await self._bind_owned(channel, cls, owned)
+                    self._bound[channel, cls, key] = found
+        if writes and found.unwritable is not None:
+            raise found.unwritable
+        return found
+
+    async def _bind_owned(self, channel: str, cls: type, owned: Owned) -> Bound:
+        reasons = owned.differences(cls)
+        if reasons:
+            raise _unlike(channel, cls, owned, " ".join(reasons))
+        version = await self._owned_version(owned)
+        schema_id = id_of(version.schema)
+        known = self._known[schema_id] = await self._parse(version.schema)
+        try:
+            codec = known.format.codec(known.parsed, cls=cls)
+        except IncompatibleSchema as error:
+            raise _unlike(channel, cls, owned, error.what) from error
+        reason = why_unable(codec.encode)
+        unwritable = None if reason is None else _unlike(channel, cls, owned, reason.what)
+        tag(cls, Tag(self._url, channel, owned.contract, version.version, schema_id))
+        return Bound(cls, version, known, codec.framed(header_of(schema_id), cls).encode, unwritable, True)
+
+    async def _owned_version(self, owned: Owned) -> ContractVersion:
+        """The version with the model's schema. The first one may be made here, as ``apply`` would make it."""
+        try:
+            return await self.registry.find(owned.contract, owned.schema)
+        except NotFound:
+            missing = await self._is_missing(owned.contract)
+        if missing and self._options.auto_register_schemas:
+            return await self.registry.register(owned.contract, owned.schema)
+        raise ConfigurationError(
+            f"The contract {owned.contract!r} has no version with the model's schema.",
+            code="client.model-not-applied",
+            next="Run: dragoman model plan, then dragoman model apply, with this model.",
+            model=owned.place,
+        )
+
+    async def _is_missing(self, contract: str) -> bool:
+        try:
+            return (await self.registry.contract(contract)).version == 0
+        except NotFound:
+            return True
 
     async def _bind(self, channel: str, cls: type, key: bool) -> Bound:
         text = self._format.schema_of(cls)
@@ -165,6 +224,20 @@ class Contracts:
             found = self._readers[schema_id, cls] = writer.format.codec(writer.parsed, parsed, cls)
         return found
 
+    async def own_schema(self, bound: Bound, schema_id: int) -> Known | None:
+        """The schema of the class itself, if that is the one, although the class is bound to a model's.
+
+        Clients without the model may have registered it, so messages with it are read as they were written.
+        """
+        if not bound.modelled or schema_id == bound.schema_id:
+            return None
+        writer = await self.known(schema_id)
+        try:
+            own = self._reader(bound.cls, writer.format)
+        except SchemaError:
+            return None
+        return own if own.parsed.fingerprint == writer.parsed.fingerprint else None
+
     def _reader(self, cls: type, format: Format) -> Known:
         text = format.schema_of(cls)
         return Known(Schema(format.schema_type, text), format, format.parse(text))
@@ -179,10 +252,22 @@ class Contracts:
     async def version_on(self, channel: str, schema_id: int) -> ContractVersion | None:
         """Which version of the channel's contract this schema is, if it is one."""
         name = (await self.known(schema_id)).parsed.name
-        return await self.version_in(self._options.naming.for_value(channel, name), schema_id)
+        owned = self._owned(channel)
+        contract = self._options.naming.for_value(channel, name) if owned is None else owned.contract
+        return await self.version_in(contract, schema_id)
 
     async def compatibility(self, contract: str) -> Compatibility:
         return (await self.registry.contract(contract)).compatibility
+
+
+def _unlike(channel: str, cls: type, owned: Owned, reason: str) -> IncompatibleSchema:
+    return IncompatibleSchema(
+        f"{cls.__qualname__} is not what the model has on {channel!r}: {reason}",
+        code="client.model-class",
+        next="Change the class, or generate it: dragoman model code.",
+        model=owned.place,
+        contract=owned.contract,
+    )
 
 
 def id_of(schema: Schema) -> int:

@@ -193,7 +193,10 @@ class Dispatcher:
         schema_id, _ = unframe(frame)
         candidate, version = await self._choose(schema_id)
         cls = candidate.bound.cls if candidate.bound else None
-        known = candidate.bound.known if candidate.bound else None
+        known = None
+        if candidate.bound is not None:
+            own = await self._contracts.own_schema(candidate.bound, schema_id)
+            known = own or candidate.bound.known
         decode = await self._contracts.frame_decoder(schema_id, cls, known)
         route = self._made(candidate, decode, version)
         if candidate.straight is not None and self._otherwise is not None:
@@ -240,6 +243,10 @@ class Dispatcher:
             if candidate.bound and candidate.bound.schema_id == schema_id:
                 return candidate, candidate.bound.version
         await self._contracts.known(schema_id)
+        for candidate in self._candidates:
+            if candidate.bound and await self._contracts.own_schema(candidate.bound, schema_id):
+                contract = candidate.bound.version.contract
+                return candidate, await self._contracts.version_in(contract, schema_id)
         version = None
         for candidate in self._candidates:
             if candidate.bound is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -10,6 +11,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import MODELS, load
+from dragoman.core.schema import Schema
 
 
 class Sending(NamedTuple):
@@ -21,6 +23,18 @@ class Sending(NamedTuple):
     """As a sequence, however large they are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The contract of a channel that the model has. Only ``dragoman model apply`` gives it new versions."""
+
+    contract: str
+    schema: Schema
+    place: str
+    """Where the model says so: file and line."""
+    differences: Callable[[type], Sequence[str]]
+    """Why a class cannot stand for the schema; empty if it can."""
+
+
 class Role(Protocol):
     """One endpoint of a model."""
 
@@ -29,6 +43,9 @@ class Role(Protocol):
 
     def sending(self, channel: str) -> Sending:
         """Raises ``ConfigurationError`` if the model does not let it send there."""
+
+    def owned(self, channel: str) -> Owned | None:
+        """What the model says is on a channel, whoever uses it; ``None`` if the model has no such channel."""
 
     def directed(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint as the model wants it."""

@@ -55,7 +55,8 @@ class Running:
         self._client = client
         self._pauses = Pauses(clock_of(broker))
         options = client.options
-        self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")))
+        owned = None if client.role is None else client.role.owned
+        self._contracts = Contracts(registry, options, str(getattr(registry, "url", "")), owned)
         self._executor = ThreadPoolExecutor(options.threads, thread_name_prefix="dragoman-endpoint")
         self.producers: dict[tuple[str, type], Producer[Any]] = {}
         self.storage = None if database is None else Storage(database, broker, options.relay)
@@ -188,7 +189,9 @@ class Running:
     async def outbox(self, channel: str, cls: type[T]) -> Outbox[T]:
         storage = self.require_storage()
         await self.producer(channel, cls)
-        return storage.outbox(channel, await self._contracts.bind(channel, cls), self._sending(channel))
+        return storage.outbox(
+            channel, await self._contracts.bind(channel, cls, writes=True), self._sending(channel)
+        )
 
     async def producer(self, channel: str, cls: type[T]) -> Producer[T]:
         found = self.producers.get((channel, cls))
@@ -199,7 +202,7 @@ class Running:
         client, sending = self._client, self._sending(channel)
         if client.options.auto_register_channels:
             await self.broker.create(Channel(channel, client.options.partitions))
-        bound = await self._contracts.bind(channel, cls)
+        bound = await self._contracts.bind(channel, cls, writes=True)
         counters = client.metrics.of(channel)
         made: Producer[T] = Producer(channel, bound, self.broker, self._contracts, counters, sending)
         self.producers[channel, cls] = made

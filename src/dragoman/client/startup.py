@@ -63,7 +63,7 @@ class Checks:
                 self._wish(controller.name, wish)
                 if wish.kind in (Kind.PRODUCER, Kind.OUTBOX):
                     await self._channel(controller.name, wish.channel)
-                    await self._contract(controller.name, wish.channel, wish.types[0])
+                    await self._contract(controller.name, wish.channel, wish.types[0], writes=True)
         for endpoint in endpoints:
             await self._endpoint(endpoint)
         for one, other in combinations(endpoints, 2):
@@ -85,14 +85,14 @@ class Checks:
             self._wish(name, parameter)
             if parameter.kind in (Kind.PRODUCER, Kind.OUTBOX):
                 await self._channel(name, parameter.channel)
-                await self._contract(name, parameter.channel, parameter.types[0])
+                await self._contract(name, parameter.channel, parameter.types[0], writes=True)
             elif parameter.kind in (Kind.PAYLOAD, Kind.KEY):
                 for cls in filter(is_record, parameter.types):
                     await self._contract(name, endpoint.channel, cls, key=parameter.kind is Kind.KEY)
         if endpoint.reply_to is not None:
             await self._channel(name, endpoint.reply_to)
         if endpoint.reply is not None:
-            await self._contract(name, endpoint.reply_contract_channel, endpoint.reply)
+            await self._contract(name, endpoint.reply_contract_channel, endpoint.reply, writes=True)
         elif endpoint.reply_to is not None:
             self.problem(
                 name,
@@ -152,7 +152,7 @@ class Checks:
     async def _answers(self, endpoint: Endpoint) -> None:
         """Declared errors have contracts, and a correlation in the payload is in both payloads."""
         for error in filter(is_record, endpoint.raises):
-            await self._contract(endpoint.name, endpoint.error_contract_channel(error), error)
+            await self._contract(endpoint.name, endpoint.error_contract_channel(error), error, writes=True)
         place = endpoint.correlation
         if place is None or place.part != "payload":
             return
@@ -217,9 +217,11 @@ class Checks:
         except DragomanError as error:
             self.problem(place, error)
 
-    async def _contract(self, place: str, channel: str, cls: type, *, key: bool = False) -> None:
+    async def _contract(
+        self, place: str, channel: str, cls: type, *, key: bool = False, writes: bool = False
+    ) -> None:
         try:
-            await self._contracts.bind(channel, cls, key=key)
+            await self._contracts.bind(channel, cls, key=key, writes=writes)
         except NotFound as error:
             contract = self._contracts.contract_name(channel, cls, key=key)
             self.problem(

@@ -47,4 +47,11 @@ def unable(reason: IncompatibleSchema) -> Callable[[Any], bytes]:
             field=reason.where.get("field"),
         )
 
+    encode.reason = reason  # type: ignore[attr-defined]
     return encode
+
+
+def why_unable(encode: Callable[[Any], bytes]) -> IncompatibleSchema | None:
+    """Why an encoder writes nothing at all; ``None`` if it is a real one."""
+    found: IncompatibleSchema | None = getattr(encode, "reason", None)
+    return found

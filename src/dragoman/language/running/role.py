@@ -12,16 +12,18 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import REPLY_TO
 from dragoman.client.middleware.deduplicate import Deduplicate
 from dragoman.client.middleware.selection import Selection
-from dragoman.client.role import Sending
+from dragoman.client.role import Owned, Sending
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.language import syntax as s
+from dragoman.language.generators.code.records import payload_record
 from dragoman.language.model import Interaction, Model, load_model
-from dragoman.language.path import channel_name
+from dragoman.language.path import channel_name, path_names
 from dragoman.language.running.conditions import Select
 from dragoman.language.running.parameters import pattern, values_in
 from dragoman.language.running.payloads import unlike, with_payload_types
 from dragoman.language.running.places import broker_url
+from dragoman.language.running.wanted import contract_name, payload_schema
 from dragoman.language.selection import others, selecting_otherwise
 
 _RETURN_ADDRESSES = (f"$message.header#/{REPLY_TO}", f"$message.headers#/{REPLY_TO}")
@@ -43,6 +45,9 @@ class Role:
         interactions = model.interactions_of(endpoint)
         self.received = [each for each in interactions if each.receives]
         self.sent = [each for each in interactions if not each.receives]
+        self._messages = [
+            (each, pattern(each.path)) for known in model.channels.values() for each in known.messages
+        ]
         self._patterns = {id(each): pattern(each.message.path) for each in interactions}
 
     def receiving(self, channel: str) -> Interaction | None:
@@ -72,6 +77,19 @@ class Role:
                 model=self.place(self.endpoint),
             )
         return Sending(_expiry(interaction.message), _in_parts(interaction.message))
+
+    def owned(self, channel: str) -> Owned | None:
+        found = self._carried(channel)
+        if found is None:
+            return None
+        contract = contract_name(channel, payload_record(found))
+        schema = payload_schema(self._typed, found)
+        return Owned(contract, schema, self.place(found), lambda cls: unlike(self._typed, cls, found))
+
+    def _carried(self, channel: str) -> s.Message | None:
+        """The message on a channel of this name, by the path with the fewest parameters."""
+        found = [each for each, names in self._messages if names.fullmatch(channel)]
+        return min(found, key=lambda each: len(path_names(each.path)), default=None)
 
     def directed(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint as the model wants it: its letters, guarantee, group, selection and replies."""

@@ -61,10 +61,7 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
     typed = with_payload_types(model)
     for channel in model.channels.values():
         for message in channel.messages:
-            system = message.content.type_system
-            format = _FORMATS.get(system.text if system else "", "avro")
-            record = payload_record(message)
-            text = Schema(format.upper(), schema(typed, record, format))
+            record, text = payload_record(message), payload_schema(typed, message)
             partitions, retention, settings = _settings(message)
             interactions = model.interactions_by_channel[channel.name.text]
             mine = [each for each in interactions if each.message is message]
@@ -73,7 +70,7 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
                     channel,
                     message,
                     Channel(name, partitions or _DEFAULT_PARTITIONS, None if retention == inf else retention),
-                    Naming.CHANNEL.for_value(name, record),
+                    contract_name(name, record),
                     text,
                     partitions,
                     retention,
@@ -81,6 +78,17 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
                     tuple(each.endpoint.name.text for each in mine if each.receives),
                     settings,
                 )
+
+
+def payload_schema(typed: Model, message: s.Message) -> Schema:
+    """What ``apply`` registers for a message. ``typed`` has a data type for every payload."""
+    system = message.content.type_system
+    format = _FORMATS.get(system.text if system else "", "avro")
+    return Schema(format.upper(), schema(typed, payload_record(message), format))
+
+
+def contract_name(channel: str, record: str) -> str:
+    return Naming.CHANNEL.for_value(channel, record)
 
 
 def _names(path: s.Path, values: Mapping[str, Sequence[str]]) -> Iterator[str]:
