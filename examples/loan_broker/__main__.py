@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dragoman import Client
 
@@ -38,11 +39,13 @@ async def running(broker: str, registry: str) -> AsyncIterator[Client]:
 
 
 async def main() -> None:
-    async with running("memory://loans", "memory://") as client:
-        for number, security_number in enumerate((4711, 4742), 1):
-            wish = LoanRequestDto(security_number, amount=10_000.0, termInMonths=24, requestId=number)
-            reply = await Customer().ask_loan_request(client, wish)
-            print(f"Customer {security_number}: quote {reply.quoteId} at {reply.interestRate:.2f} %")
+    # The model guarantees delivery, so the broker keeps messages on disk.
+    with TemporaryDirectory() as folder:
+        async with running(f"embedded://{folder}", "memory://") as client:
+            for number, security_number in enumerate((4711, 4742), 1):
+                wish = LoanRequestDto(security_number, amount=10_000.0, termInMonths=24, requestId=number)
+                reply = await Customer().ask_loan_request(client, wish)
+                print(f"Customer {security_number}: quote {reply.quoteId} at {reply.interestRate:.2f} %")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,12 @@ def test_the_loan_brokers_code_fits_its_model() -> None:
 
 
 @pytest.fixture
+def broker(tmp_path: Path) -> str:
+    """The model guarantees delivery, so messages are kept on disk."""
+    return f"embedded://{tmp_path / 'broker'}"
+
+
+@pytest.fixture
 def loans(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 60.0)
@@ -57,40 +63,42 @@ def loans(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
         del sys.modules[name]
 
 
-async def test_a_creditworthy_customer_gets_the_best_rate_of_all_banks(loans: ModuleType) -> None:
+async def test_a_creditworthy_customer_gets_the_best_rate_of_all_banks(
+    loans: ModuleType, broker: str
+) -> None:
     wish = loans.LoanRequestDto(4742, amount=10_000.0, termInMonths=24, requestId=7)
-    async with loans.running("memory://example", "memory://") as client:
+    async with loans.running(broker, "memory://") as client:
         reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
     assert (reply.quoteId, reply.interestRate, reply.requestId) == (1007, 2.1, 7)
 
 
 async def test_the_selective_bank_says_nothing_to_others(
-    loans: ModuleType, monkeypatch: pytest.MonkeyPatch
+    loans: ModuleType, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 5.0)
     wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=8)
-    async with loans.running("memory://selective", "memory://") as client:
+    async with loans.running(broker, "memory://") as client:
         reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
     assert reply.quoteId != 1008
     assert reply.interestRate > 2.1
 
 
 async def test_a_proposal_that_comes_late_is_better_than_none(
-    loans: ModuleType, monkeypatch: pytest.MonkeyPatch
+    loans: ModuleType, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_module("loan_broker.loan_broker"), "PATIENCE", 0.0)
     wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=9)
-    async with loans.running("memory://late", "memory://") as client:
+    async with loans.running(broker, "memory://") as client:
         reply = await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
     assert reply.requestId == 9
 
 
 async def test_a_customer_whom_no_bank_answers_is_told_so(
-    loans: ModuleType, monkeypatch: pytest.MonkeyPatch
+    loans: ModuleType, broker: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(import_module("loan_broker.loan_broker"), "LATEST", 0.0)
     wish = loans.LoanRequestDto(4711, amount=10_000.0, termInMonths=24, requestId=10)
-    async with loans.running("memory://silent", "memory://") as client:
+    async with loans.running(broker, "memory://") as client:
         with pytest.raises(ClientError, match="dead letters"):
             await client.request("loan-broker.request", wish, reply=_reply(), timeout=60.0)
 

@@ -268,7 +268,7 @@ async def test_a_generated_endpoint_answers_through_a_client(
 
 async def test_the_generated_program_runs_endpoints_that_obey_the_model(generated: Path) -> None:
     model = next(path for path in MODELS if path.stem == "loan-broker")
-    places = ["--broker", "memory://program", "--registry", "memory://"]
+    places = ["--broker", f"embedded://{generated / 'broker'}", "--registry", "memory://"]
     command = [sys.executable, "-m", "made_loan_broker", str(model)]
     program = await asyncio.create_subprocess_exec(
         *command, *places, cwd=generated, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

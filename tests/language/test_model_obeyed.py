@@ -408,3 +408,63 @@ def test_a_model_and_a_name_belong_together(model: Path) -> None:
         Client(model=model)
     with pytest.raises(ConfigurationError, match="Give both"):
         Client(as_="Web")
+
+
+GUARANTEED = """API description Kept
+data type Order { "id": ID<int> }
+channel Orders of type POINT_TO_POINT, GUARANTEED_DELIVERY delivery guarantee AT_LEAST_ONCE
+  on path "orders" accepts message PlaceOrder expecting payload Order
+channel News of type PUBLISH_SUBSCRIBE on path "news" produces message Happened delivering payload Order
+message endpoint Web uses channels: Orders
+message endpoint Store DURABLE provides channels: Orders
+message endpoint Reader uses channels: News
+message endpoint Writer provides channels: News
+"""
+
+
+@pytest.fixture
+def guaranteed(tmp_path: Path) -> Path:
+    file = tmp_path / "kept.mdsl"
+    file.write_text(GUARANTEED.replace("DURABLE", ""))
+    return file
+
+
+@pytest.mark.parametrize("name", ["Web", "Store"])
+async def test_a_broker_that_forgets_cannot_guarantee_delivery(
+    guaranteed: Path, tmp_path: Path, name: str
+) -> None:
+    @endpoint("orders")
+    async def store(order: Order) -> None: ...
+
+    functions = [store] if name == "Store" else []
+    with pytest.raises(StartupError, match="GUARANTEED_DELIVERY of 'Orders' cannot be kept") as caught:
+        async with Client("memory://kept", "memory://", functions, model=guaranteed, as_=name):
+            pass
+    assert f"{guaranteed}:3" in str(caught.value) and "embedded://" in str(caught.value)
+    durable = f"embedded://{tmp_path / 'data'}"
+    async with Client(durable, "memory://", functions, model=guaranteed, as_=name):
+        pass
+
+
+async def test_channels_without_that_guarantee_may_be_anywhere(guaranteed: Path) -> None:
+    for name in ("Writer", "Reader"):
+
+        @endpoint("news", durable=False)
+        async def read(order: Order) -> None: ...
+
+        functions = [read] if name == "Reader" else []
+        async with Client("memory://kept", "memory://", functions, model=guaranteed, as_=name):
+            pass
+
+
+async def test_a_group_that_is_forgotten_cannot_guarantee_delivery(guaranteed: Path, tmp_path: Path) -> None:
+    @endpoint("orders", durable=False)
+    async def store(order: Order) -> None: ...
+
+    durable = f"embedded://{tmp_path / 'data'}"
+    with pytest.raises(StartupError, match="leave durable=False out"):
+        async with Client(durable, "memory://", [store], model=guaranteed, as_="Store"):
+            pass
+    guaranteed.write_text(GUARANTEED.replace("DURABLE", "of type DURABLE_SUBSCRIBER"))
+    async with Client(durable, "memory://", [store], model=guaranteed, as_="Store"):
+        pass

@@ -129,6 +129,12 @@ class Role:
             }
         return Selection(Select(interaction.use.conditions).wants, rivals)
 
+    def _is_durable(self, channel: str) -> bool:
+        """Whether the model wants the subscription durable, whatever the code says."""
+        interaction = self.receiving(channel)
+        said = interaction is not None and interaction.use.durable is not None
+        return self.endpoint.has("DURABLE_SUBSCRIBER") or said
+
     def _options(self, endpoint: Endpoint, interaction: Interaction) -> dict[str, Any]:
         channel, changes = interaction.channel, dict[str, Any]()
         for option, name in (("dead_letter", channel.dead_letters), ("invalid", channel.invalid_messages)):
@@ -137,7 +143,7 @@ class Role:
                 # A letter box with the same parameters is the one with the same values.
                 given = values_in(interaction.message.path, endpoint.channel)
                 changes[option] = channel_name(target.messages[0].path, given)
-        if self.endpoint.has("DURABLE_SUBSCRIBER") or interaction.use.durable is not None:
+        if self._is_durable(endpoint.channel):
             changes["durable"] = True
         if channel.guarantee is not None and channel.guarantee.text == "AT_MOST_ONCE":
             changes |= {"deliveries": 1, "retry": replace(endpoint.options.retry, attempts=1), "later": None}
@@ -150,6 +156,7 @@ class Role:
     def disagreements(self, endpoints: Iterable[Endpoint], broker: Capabilities) -> Iterator[str]:
         """In which ways the code is not what the model says, each with its place in the model."""
         name = self.endpoint.name.text
+        yield from self._not_durable(broker)
         for each in endpoints:
             interaction = self.receiving(each.channel)
             if interaction is None:
@@ -201,6 +208,17 @@ class Role:
             said = f"it selects messages in the group of all that name none, and so may {_named(rivals)}"
             yield f"{endpoint.name}: {said}; name a group of its own, such as group={name!r} ({place})."
 
+    def _not_durable(self, broker: Capabilities) -> Iterator[str]:
+        """Channels whose messages the broker would lose, although the model guarantees them."""
+        if broker.durable:
+            return
+        channels = {each.channel.name.text: each.channel for each in (*self.received, *self.sent)}
+        for name, channel in channels.items():
+            if channel.has("GUARANTEED_DELIVERY"):
+                said = f"the broker is not durable, so GUARANTEED_DELIVERY of '{name}' cannot be kept"
+                wanted = "use a broker that keeps messages on disk, such as embedded://data"
+                yield f"{self.endpoint.name.text}: {said}; {wanted} ({self.place(channel)})."
+
     def _promises(self, endpoint: Endpoint, channel: s.Channel, broker: Capabilities) -> Iterator[str]:
         """What the model promises, and neither the code nor the broker could keep."""
         place = self.place(channel)
@@ -208,6 +226,10 @@ class Role:
         if guarantee == "EXACTLY_ONCE" and not _effects_once(endpoint):
             wanted = "take a database transaction, or be transactional"
             yield f"{endpoint.name}: the model wants EXACTLY_ONCE, so it has to {wanted} ({place})."
+        shared = channel.has("POINT_TO_POINT") and channel.has("GUARANTEED_DELIVERY")
+        if shared and not endpoint.options.durable and not self._is_durable(endpoint.channel):
+            said = "its group is forgotten with its last member, so GUARANTEED_DELIVERY cannot be kept"
+            yield f"{endpoint.name}: {said}; leave durable=False out ({place})."
         if guarantee == "AT_MOST_ONCE" and not broker.delivery_count:
             yield f"{endpoint.name}: the broker does not count, so AT_MOST_ONCE cannot be kept ({place})."
         if self.endpoint.has("TRANSACTIONAL_CLIENT") and not _effects_once(endpoint):
