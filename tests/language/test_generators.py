@@ -286,6 +286,66 @@ async def test_the_generated_program_runs_endpoints_that_obey_the_model(generate
     assert done.returncode == 1 and done.stderr.startswith("The model cannot be read")
 
 
+async def test_generated_endpoints_meet_at_the_values_of_parameters(
+    generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through a broker: nothing is sent to, or created for, the name of a parameter."""
+    monkeypatch.syspath_prepend(str(generated))
+    from importlib import import_module
+
+    from dragoman import Client
+
+    bank, broker = import_module("made_loan_broker.bank1"), import_module("made_loan_broker.loan_broker")
+    records = import_module("made_loan_broker.records")
+    wish = records.BankLoanRequest(
+        creditScore=90, creditHistoryLength=1, amount=1.0, termInMonths=1, requestId=7
+    )
+    model = next(path for path in MODELS if path.stem == "loan-broker")
+    async with (
+        Client(f"embedded://{tmp_path}", "memory://", [bank.Bank1], model=model, as_="Bank1") as client,
+        Client(client.broker, client.registry, [broker.LoanBroker], model=model, as_="LoanBroker") as asking,
+    ):
+        answer = await broker.LoanBroker().ask_loan_proposal_request(asking, wish, bank.BANK_ID)
+        assert answer.requestId == 7
+        with pytest.raises(ConfigurationError, match="'bankId' is no int, which the parameter 'bankId' is"):
+            await broker.LoanBroker().ask_loan_proposal_request(asking, wish, "bankId")
+        found = await client.broker.channels()
+    assert "banks.1.loans.request" in found
+    assert not [name for name in found if "bankId" in name]
+
+
+PARAMETERS = """API description P
+data type T { "id": ID<int> }
+channel C on path "c/${client}/{on}/${BIG}/${text}" with client: int, on: bool, BIG: double, text: string
+  accepts message M expecting payload T
+channel D on path "d/${client}" with client: string accepts message CLIENT expecting payload T
+message endpoint Web uses channels: C, D
+message endpoint Store provides channels: C, D
+"""
+
+
+async def test_parameters_of_every_type_and_awkward_name_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib import import_module
+
+    from dragoman import Client
+
+    file = tmp_path / "p.mdsl"
+    file.write_text(PARAMETERS)
+    write(package(load_model(file), file.name), tmp_path / "made_parameters")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    store, web = import_module("made_parameters.store"), import_module("made_parameters.web")
+    message = import_module("made_parameters.records").T(1)
+    async with (
+        Client("memory://parameters", "memory://", [store.Store], model=file, as_="Store") as client,
+        Client(client.broker, client.registry, model=file, as_="Web") as sender,
+    ):
+        await web.Web().send_m(sender, message, 1, True, 1, "text")
+        await web.Web().send_client(sender, message, "one")
+        assert {"c.1.True.1.text", "d.one"} <= set(await client.broker.channels())
+
+
 def test_generated_records_have_the_schema_of_their_data_type(
     generated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,7 +364,7 @@ def test_generated_records_have_the_schema_of_their_data_type(
 
 def test_code_for_a_transaction_says_so(generated: Path) -> None:
     engine = (generated / "made_stock_exchange" / "matching_engine.py").read_text()
-    assert "@endpoint(PLACE_ORDER, transactional=True)" in engine
+    assert "@endpoint(place_order_channel(VENUE), transactional=True)" in engine
     statistics = (generated / "made_loan_broker" / "loan_statistics.py").read_text()
     assert (
         "@endpoint(UNDELIVERABLE)\n    async def on_undeliverable(self, message: bytes) -> None:"

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman import Client, EndpointOptions, Headers, Message, RetryOptions, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
@@ -16,8 +18,9 @@ from dragoman.client.options import ClientOptions
 from dragoman.core.errors import ConfigurationError, StartupError
 from dragoman.language.model import Model
 from dragoman.language.parser import parse_strictly
+from dragoman.language.path import channel_name
 from dragoman.language.running.conditions import Select
-from dragoman.language.running.parameters import values_in
+from dragoman.language.running.parameters import mistyped, values_in
 from dragoman.language.running.role import open_role
 from dragoman.schema.markers import Int, Name
 
@@ -468,3 +471,35 @@ async def test_a_group_that_is_forgotten_cannot_guarantee_delivery(guaranteed: P
     guaranteed.write_text(GUARANTEED.replace("DURABLE", "of type DURABLE_SUBSCRIBER"))
     async with Client(durable, "memory://", [store], model=guaranteed, as_="Store"):
         pass
+
+
+async def test_a_value_that_is_not_of_its_parameters_type_is_refused(model: Path) -> None:
+    @endpoint("ask.shop")
+    async def oracle(question: Order) -> Answer:
+        return Answer(question.id)
+
+    with pytest.raises(StartupError, match="'shop' is no int, which the parameter 'shop' is"):
+        async with Client("memory://no", "memory://", [oracle], model=model, as_="Oracle"):
+            pass
+    async with Client("memory://no", "memory://", model=model, as_="Web") as web:
+        with pytest.raises(ConfigurationError, match=r"'shop' is no int.*Give the parameter a value"):
+            await web.publish("ask.shop", Order(1))
+        assert "ask.shop" not in await web.broker.channels()
+
+
+@given(st.integers(), st.booleans(), st.from_regex(r"[A-Za-z0-9_-]+", fullmatch=True))
+def test_values_come_out_of_a_name_as_they_went_in(number: int, truth: bool, text: str) -> None:
+    model = Model(
+        parse_strictly(
+            'API description A channel C on path "a/${n}/${b}/${t}" with n: long, b: bool, t: string '
+            "accepts message M expecting payload D<int>"
+        )
+    )
+    [message] = model.channels["C"].messages
+    given = {"n": str(number), "b": str(truth), "t": text}
+    name = channel_name(message.path, given)
+    assert values_in(message.path, name) == given
+    assert mistyped(message.path, name) == []
+    swapped = channel_name(message.path, given | {"n": "x" + text})
+    assert values_in(message.path, swapped) == {}
+    assert len(mistyped(message.path, swapped)) == 1

@@ -86,7 +86,7 @@ def model_selection(
             return again(LONGEST_REST)
         await bury(delivery, channel, error)
         counters.dead += 1
-        log.error("A message is for others of the group, and is now a dead letter.", extra=place)
+        log.warning("A message is for others of the group, and is now a dead letter.", extra=place)
         return DONE
 
     return handle

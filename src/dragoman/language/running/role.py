@@ -20,7 +20,7 @@ from dragoman.language.generators.code.records import payload_record
 from dragoman.language.model import Interaction, Model, load_model
 from dragoman.language.path import channel_name, path_names
 from dragoman.language.running.conditions import Select
-from dragoman.language.running.parameters import pattern, values_in
+from dragoman.language.running.parameters import mistyped, pattern, values_in
 from dragoman.language.running.payloads import unlike, with_payload_types
 from dragoman.language.running.places import broker_url
 from dragoman.language.running.wanted import contract_name, payload_schema
@@ -46,7 +46,9 @@ class Role:
         self.received = [each for each in interactions if each.receives]
         self.sent = [each for each in interactions if not each.receives]
         self._messages = [
-            (each, pattern(each.path)) for known in model.channels.values() for each in known.messages
+            (each, pattern(each.path, typed=False))
+            for known in model.channels.values()
+            for each in known.messages
         ]
         self._patterns = {id(each): pattern(each.message.path) for each in interactions}
 
@@ -57,6 +59,10 @@ class Role:
         """The one with the fewest parameters: `orders/lost` is not the order that is called lost."""
         found = [each for each in interactions if self._patterns[id(each)].fullmatch(channel)]
         return min(found, key=lambda each: self._patterns[id(each)].groups, default=None)
+
+    def _mistyped(self, interactions: list[Interaction], channel: str) -> str:
+        found = (reason for each in interactions for reason in mistyped(each.message.path, channel))
+        return "".join(f": {reason}" for reason in dict.fromkeys(found))
 
     def place(self, node: s.Node) -> str:
         """Where something is said: file and line."""
@@ -70,10 +76,13 @@ class Role:
         """How messages are sent there. Raises ``ConfigurationError`` if the model does not let it."""
         interaction = self._find(self.sent, channel)
         if interaction is None:
+            wrong = self._mistyped(self.sent, channel)
             raise ConfigurationError(
-                f"In the model, {self.endpoint.name.text} does not send to {channel!r}.",
+                f"In the model, {self.endpoint.name.text} does not send to {channel!r}{wrong}.",
                 code="client.model",
-                next="Let it use or provide the channel in the model.",
+                next="Give the parameter a value."
+                if wrong
+                else "Let it use or provide the channel in the model.",
                 model=self.place(self.endpoint),
             )
         return Sending(_expiry(interaction.message), _in_parts(interaction.message))
@@ -161,7 +170,8 @@ class Role:
             interaction = self.receiving(each.channel)
             if interaction is None:
                 place = self.place(self.endpoint)
-                yield f"{each.name}: {name} does not receive from '{each.channel}' ({place})."
+                wrong = self._mistyped(self.received, each.channel)
+                yield f"{each.name}: {name} does not receive from '{each.channel}'{wrong} ({place})."
                 continue
             yield from self._differences(each, interaction)
             yield from self._sharing(each, interaction)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
 
 from dragoman.language import syntax as s
-from dragoman.language.generators.code.channels import constant
+from dragoman.language.generators.code.channels import (
+    Parameter,
+    channel_expression,
+    channel_of,
+    constant,
+    parameters,
+)
 from dragoman.language.generators.code.records import (
     all_definitions,
     class_name,
@@ -85,15 +92,16 @@ def controller_module(model: Model, endpoint: str) -> str:
     known = all_definitions(model)
     received, sent = _received(model, endpoint), _sent(model, endpoint)
     constants, records = set[str](), set[str]()
+    values = _Values({*map(constant, model.messages), *map(class_name, known), class_name(endpoint)})
     methods = []
     for each in received:
         reply = _reply(each)
-        constants |= {constant(each.message.name.text)} | ({constant(reply.name.text)} if reply else set())
+        constants |= {channel_of(each.message)} | ({channel_of(reply)} if reply else set())
         records |= set() if letters(each) else {payload_record(each.message)}
         records |= {payload_record(reply)} if reply else set()
-        methods.append(_method(known, each, reply))
+        methods.append(_method(known, each, reply, values))
     for each in sent:
-        constants.add(constant(each.message.name.text))
+        constants.add(channel_of(each.message))
         records.add(payload_record(each.message))
         reply = _reply(each)
         if reply is not None:
@@ -108,7 +116,7 @@ def controller_module(model: Model, endpoint: str) -> str:
     return (
         f"{docstring(about)}\n\nfrom __future__ import annotations\n\n"
         + (f"from dragoman import {', '.join(dragoman)}\n\n" if dragoman else "")
-        + f"{from_channels}{from_records}\n\n"
+        + f"{from_channels}{from_records}{values.lines()}\n\n"
         + (f'@controller(group="{endpoint_group(endpoint)}")\n' if received else "")
         + f"class {class_name(endpoint)}:\n{body}"
     )
@@ -128,9 +136,44 @@ def endpoint_group(endpoint: str) -> str:
     return snake(endpoint).replace("_", "-")
 
 
-def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | None) -> str:
-    name, record = constant(each.message.name.text), payload_record(each.message)
-    to = f", reply_to={constant(reply.name.text)}" if reply else ""
+class _Values:
+    """The values of parameters in the channels that a controller receives from: constants to be changed."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
+        self._names: dict[tuple[str, str], str] = {}
+        self._about: dict[str, Parameter] = {}
+
+    def channel(self, message: s.Message) -> str:
+        return channel_expression(message, [self._name(each) for each in parameters(message)])
+
+    def _name(self, given: Parameter) -> str:
+        key = given.original, given.type
+        if key not in self._names:
+            name = constant(given.name)
+            while name in self._taken:
+                name += "_"
+            self._taken.add(name)
+            self._names[key] = name
+            self._about[name] = given
+        return self._names[key]
+
+    def lines(self) -> str:
+        found = []
+        for name, given in self._about.items():
+            about = given.description or f"The parameter {given.original}."
+            said = f"{about} Put in the value whose messages are for this endpoint."
+            found.append(f"{name} = {_FIRST.get(given.type) or json.dumps(given.name)}\n{docstring(said)}\n")
+        return "\n" + "".join(found) if found else ""
+
+
+_FIRST = {"bool": "True", "int": "1", "float": "1"}
+"""Values that stand in generated code. Text stands for itself."""
+
+
+def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | None, values: _Values) -> str:
+    name, record = values.channel(each.message), payload_record(each.message)
+    to = f", reply_to={values.channel(reply)}" if reply else ""
     taken = "bytes" if letters(each) else class_name(record)
     answer = payload_record(reply) if reply else ""
     returns = class_name(answer) if answer else "None"
@@ -139,7 +182,7 @@ def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | 
         right = inline_value(condition.right)
         about.append(f"Only if {condition.left.value} {condition.operator} {right}.")
     lines = [
-        f"    @endpoint({name}{to}{', transactional=True' if _once(each) else ''})",
+        _decorator(name, f"{to}{', transactional=True' if _once(each) else ''}"),
         f"    async def {_handler(each.message)}(self, message: {taken}) -> {returns}:",
         "        " + docstring("\n\n".join(about), 8),
     ]
@@ -147,6 +190,14 @@ def _method(known: dict[str, Definition], each: Interaction, reply: s.Message | 
         given = _correlated(known[record], each, reply)
         lines.append(example_statement(known, "        return ", answer, given))
     return "\n".join(lines) + "\n"
+
+
+def _decorator(channel: str, options: str) -> str:
+    line = f"    @endpoint({channel}{options})"
+    if len(line) <= _WIDTH:
+        return line
+    given = f"{channel}{options}".replace(", reply_to=", ",\n        reply_to=")
+    return f"    @endpoint(\n        {given},\n    )"
 
 
 def _correlated(request: Definition, each: Interaction, reply: s.Message) -> dict[str, str]:
@@ -161,20 +212,27 @@ def _correlated(request: Definition, each: Interaction, reply: s.Message) -> dic
 
 
 def _sender(each: Interaction, reply: s.Message | None) -> str:
-    record, name = class_name(payload_record(each.message)), constant(each.message.name.text)
-    verb = snake(each.message.name.text)
+    record, verb = class_name(payload_record(each.message)), snake(each.message.name.text)
+    given = {
+        f"{one.name}_value" if one.name in ("self", "client", "message") else one.name: one.type
+        for one in parameters(each.message)
+    }
+    name = channel_expression(each.message, given)
+    arguments = f"client: Client, message: {record}"
+    arguments += "".join(f", {parameter}: {type}" for parameter, type in given.items())
     if reply is None:
-        return _function(f"send_{verb}", record, "None") + f"        await client.publish({name}, message)\n"
+        body = f"        await client.publish({name}, message)\n"
+        return _function(f"send_{verb}", arguments, "None") + body
     answer = class_name(payload_record(reply))
     body = f"        return await client.request({name}, message, reply={answer})\n"
-    return _function(f"ask_{verb}", record, answer) + body
+    return _function(f"ask_{verb}", arguments, answer) + body
 
 
-def _function(name: str, record: str, returns: str) -> str:
-    line = f"    async def {name}(self, client: Client, message: {record}) -> {returns}:\n"
+def _function(name: str, arguments: str, returns: str) -> str:
+    line = f"    async def {name}(self, {arguments}) -> {returns}:\n"
     if len(line) <= _WIDTH:
         return line
-    return f"    async def {name}(\n        self, client: Client, message: {record}\n    ) -> {returns}:\n"
+    return f"    async def {name}(\n        self, {arguments}\n    ) -> {returns}:\n"
 
 
 def test_module(model: Model, endpoint: str) -> str:
