@@ -15,6 +15,7 @@ from dragoman.pipeline.arrow import Decoded, Decoder, Mapping
 from dragoman.pipeline.arrow.decoder import struct_type
 from dragoman.pipeline.arrow.rejection import ERROR_TYPE
 from dragoman.pipeline.layout import ERROR, FRAME
+from dragoman.pipeline.newer import Following
 from dragoman.pipeline.options import RegistryAccess
 from dragoman.pipeline.reading import error_columns
 from dragoman.pipeline.schemas import ReaderVersion, schemas
@@ -31,6 +32,8 @@ class _Plan:
     mapping: Mapping
     into: str
     fail: bool
+    following: Following | None = None
+    """Of a stream whose reader is the contract's latest version."""
 
 
 def decode(
@@ -48,7 +51,10 @@ def decode(
 
     The other columns stay. With ``into`` the contract's columns are one struct of that name. ``mode`` is
     ``quarantine``, which adds ``_error`` and, for rejected rows, ``_frame``; or ``fail``. ``version`` is
-    ``latest``, a number, or ``writer`` for messages as they were written. Works on streams too.
+    ``latest``, a number, or ``writer`` for messages as they were written.
+
+    Works on streams too. With ``latest`` a stream stops at the first message of a version that its contract
+    got after this call: raises ``Conflict`` with the code ``pipeline.newer-version``.
     """
     from dragoman.pipeline.types import arrow_schema, spark_schema
 
@@ -58,7 +64,11 @@ def decode(
         registry if isinstance(registry, RegistryAccess) else RegistryAccess(registry or default_registry())
     )
     reader = None if version == "writer" else schemas(access).reader(contract, str(version))
-    plan = _Plan(column, reader, access, mapping or Mapping(), into, mode == "fail")
+    chosen = mapping or Mapping()
+    following = None
+    if reader is not None and version == "latest" and df.isStreaming:
+        following = Following(contract, reader, reader.version, access, chosen)
+    plan = _Plan(column, reader, access, chosen, into, mode == "fail", following)
     schema = spark_schema(_output(arrow_schema(df.schema), plan))
     return df.mapInArrow(_mapper(plan, arrow_schema(schema)), schema)
 
@@ -93,6 +103,10 @@ def _mapper(plan: _Plan, schema: Any) -> Any:
 def _decoded(plan: _Plan, schema: Any, batch: Any) -> Any:
     frames = batch.column(plan.column)
     decoded = patiently(lambda: _decoder(plan).decode(frames), WAIT_SECONDS)
+    following = plan.following
+    if following is not None:
+        ids = decoded.schema_ids.unique().drop_null().to_pylist()
+        patiently(lambda: following.refuse_newer(ids), WAIT_SECONDS)
     if plan.fail and decoded.rejections:
         raise _failure(decoded)
     cells = [batch.column(name) for name in batch.schema.names if name != plan.column]

@@ -1,4 +1,4 @@
-"""Stop a stream at the first message of a contract version that is newer than the one it reads as.
+"""Stop a stream before it reads messages of a contract's later version by the columns of an earlier one.
 
 A stream's columns are those of the version that was the latest when it started. Fields that a later version
 adds have no column: a stream that went on would drop them, and never read these messages again.
@@ -7,82 +7,98 @@ adds have no column: a stream that went on would drop them, and never read these
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from dragoman.core.errors import ConfigurationError, Conflict, NotFound, SchemaError
 from dragoman.pipeline.arrow import Mapping, SchemaText
-from dragoman.pipeline.arrow.codec_rows import parsed
 from dragoman.pipeline.arrow.decoder import struct_type
+from dragoman.pipeline.arrow.formats import column_format
 from dragoman.pipeline.faults import across_spark
-from dragoman.pipeline.plan import ReadPlan
-from dragoman.pipeline.schemas import ReaderVersion, schemas
+from dragoman.pipeline.options import RegistryAccess
+from dragoman.pipeline.schemas import ReaderVersion, Schemas, schemas
 
 
-def refuse_newer(plan: ReadPlan, channel: str, schema_ids: Iterable[int]) -> None:
-    """Raise if one of a channel's messages needs a later reader than the plan's.
+@dataclass(frozen=True, slots=True)
+class Following:
+    """A stream of messages of one contract, and what they are read as.
 
-    A writer's version that is not later than the reader's needs none: a field that the reader lacks was
-    removed. A plan for a version that was chosen by number is left alone. After a start with the latest
-    version no writer has a later one, so the same message cannot stop the stream again.
+    ``own`` is the contract's version that has the reader's schema, 0 if none has: then the messages are of a
+    channel that came after the start.
     """
-    if plan.reader is None or plan.options.version != "latest":
-        return
-    contract = plan.contract_of(channel)
-    own = dict(plan.versions).get(contract, 0)
-    for schema_id in schema_ids:
-        written = _version(plan, contract, schema_id)
-        if written is None or written <= own or _means_the_same(plan, _text(plan, schema_id)):
-            continue
-        latest = _latest(plan, contract)
-        if latest is None or latest.version <= own or _means_the_same(plan, latest.schema):
-            continue
-        read_as = f"version {own}" if own else f"{plan.reader.contract}, version {plan.reader.version}"
-        raise across_spark(
-            Conflict(
-                f"The channel has messages of version {written} of its contract, and is read as {read_as}, "
-                "which was the latest when the stream started.",
-                code="pipeline.newer-version",
-                next="Nothing of this batch was stored. Start the stream again with the same checkpoint: "
-                f"it goes on with version {latest.version}.",
-                channel=channel,
-                contract=contract,
+
+    contract: str
+    reader: ReaderVersion
+    own: int
+    registry: RegistryAccess
+    mapping: Mapping
+    channel: str = ""
+
+    def refuse_newer(self, schema_ids: Iterable[int]) -> None:
+        """Raise if messages of one of these schemas need a later reader.
+
+        Call it after the messages were decoded: the registry then knows each schema that they were decoded
+        by. Messages of the reader's version and of earlier ones need no other: a field that the reader lacks
+        was removed. Messages of a schema that is no version, since it is another contract's or its version
+        was deleted, are read as the latest version. After a start with the latest version nothing is later,
+        so the same message cannot stop the stream again.
+        """
+        known = schemas(self.registry)
+        for schema_id in schema_ids:
+            try:
+                schema = known.text(schema_id)
+            except NotFound:
+                continue
+            written = known.writer_version(self.contract, schema_id)
+            if (written is not None and written <= self.own) or self._means_the_same(schema):
+                continue
+            latest = _latest(known, self.contract)
+            if latest is None or latest.version <= self.own or self._means_the_same(latest.schema):
+                continue
+            raise across_spark(self._conflict(known, written, latest))
+
+    def _means_the_same(self, schema: SchemaText) -> bool:
+        """Whether a reader of this schema would read nothing else than the stream's."""
+        try:
+            return _meaning(schema, self.mapping) == _meaning(self.reader.schema, self.mapping)
+        except (SchemaError, ConfigurationError):  # such as a type that contains itself, and did not before
+            return False
+
+    def _conflict(self, known: Schemas, written: int | None, latest: ReaderVersion) -> Conflict:
+        reader = self.reader
+        first = None if self.own else _latest(known, reader.contract)
+        if first is not None and first.schema != latest.schema:
+            return Conflict(
+                "The channel came after the stream had started, and its contract is another one than "
+                f"{reader.contract}, which the stream is read as.",
+                code="pipeline.other-contract",
+                next="Nothing of this batch was stored. Read the channel by a stream of its own, and start "
+                "this one again with a pattern or names that leave the channel out.",
+                channel=self.channel or None,
+                contract=self.contract,
             )
+        found = f"version {written} of" if written else "a schema that is no version of"
+        read_as = f"version {self.own}" if self.own else f"{reader.contract}, version {reader.version}"
+        return Conflict(
+            f"The stream has messages of {found} its contract, and is read as {read_as}, "
+            "which was the latest when it started.",
+            code="pipeline.newer-version",
+            next="Nothing of this batch was stored. Start the stream again with the same checkpoint: "
+            f"it goes on with version {latest.version}.",
+            channel=self.channel or None,
+            contract=self.contract,
         )
 
 
-def _version(plan: ReadPlan, contract: str, schema_id: int) -> int | None:
-    """The contract's version with this id; ``None`` also for an id that the registry does not know yet."""
-    known = schemas(plan.options.registry)
+def _latest(known: Schemas, contract: str) -> ReaderVersion | None:
     try:
-        known.text(schema_id)
+        return known.reader(contract, "latest")
     except NotFound:
         return None
-    return known.writer_version(contract, schema_id)
-
-
-def _text(plan: ReadPlan, schema_id: int) -> SchemaText:
-    return schemas(plan.options.registry).text(schema_id)
-
-
-def _latest(plan: ReadPlan, contract: str) -> ReaderVersion | None:
-    try:
-        return schemas(plan.options.registry).reader(contract, "latest")
-    except NotFound:
-        return None
-
-
-def _means_the_same(plan: ReadPlan, schema: SchemaText) -> bool:
-    """Whether a reader of this schema would read nothing else than the plan's."""
-    assert plan.reader is not None
-    mapping = plan.options.mapping
-    try:
-        return _meaning(schema, mapping) == _meaning(plan.reader.schema, mapping)
-    except (SchemaError, ConfigurationError):  # such as a type that contains itself, and did not before
-        return False
 
 
 @lru_cache(maxsize=256)
-def _meaning(schema: SchemaText, mapping: Mapping) -> tuple[str, Any]:
-    """What its bytes are, and the columns made of them: logical types are not seen in the bytes."""
-    return parsed(schema).fingerprint, struct_type(schema, mapping)
+def _meaning(schema: SchemaText, mapping: Mapping) -> tuple[object, Any]:
+    """How its messages are read, and the columns made of them."""
+    return column_format(schema.type).meaning(schema), struct_type(schema, mapping)

@@ -15,6 +15,7 @@ from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.pipeline.arrow import Decoder
 from dragoman.pipeline.arrow.decoder import struct_type
 from dragoman.pipeline.layout import ERROR, FRAME, META, source_schema
+from dragoman.pipeline.newer import Following
 from dragoman.pipeline.offsets import PerPartition
 from dragoman.pipeline.options import SourceOptions
 from dragoman.pipeline.schemas import ReaderVersion, schemas
@@ -40,6 +41,14 @@ class ReadPlan:
     def contract_of(self, channel: str) -> str:
         """Whose versions a channel's messages were written as."""
         return self.options.contract or Naming.CHANNEL.for_value(channel, "")
+
+    def following(self, channel: str) -> Following | None:
+        """A channel's stream as what it is read as; ``None`` if a later version does not matter to it."""
+        if self.reader is None or self.options.version != "latest":
+            return None
+        contract, options = self.contract_of(channel), self.options
+        own = dict(self.versions).get(contract, 0)
+        return Following(contract, self.reader, own, options.registry, options.mapping, channel)
 
     def schema(self) -> Any:
         options = self.options

@@ -17,7 +17,6 @@ from dragoman.pipeline.arrow import Decoded, Reason, Rejection
 from dragoman.pipeline.arrow.arrays import offsets_of
 from dragoman.pipeline.arrow.frames import headers_of
 from dragoman.pipeline.layout import META_TYPE
-from dragoman.pipeline.newer import refuse_newer
 from dragoman.pipeline.plan import ReadPlan, decoder_for, open_log
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.slices import Columns, columns_of, joined, unpacked_headers
@@ -95,18 +94,19 @@ class RangeReader:
         if self._plan.options.mode == "raw":
             yield self._raw(range, columns, headers)
             return
-        if self._following:
-            patiently(lambda: self._refuse_newer(range, columns), self._seconds)
         decoded = patiently(lambda: decoder_for(self._plan).decode(columns.frames), self._seconds)
+        if self._following:
+            patiently(lambda: self._refuse_newer(range, decoded), self._seconds)
         if self._plan.options.expired == "quarantine":
             decoded = _without_expired(decoded, headers)
         if self._plan.options.mode == "fail" and decoded.rejections:
             raise self._failure(range, columns, decoded)
         yield self._typed(range, columns, headers, decoded)
 
-    def _refuse_newer(self, range: Range, columns: Columns) -> None:
-        found = headers_of(columns.frames)
-        refuse_newer(self._plan, range.channel, np.unique(found.ids[found.framed]).tolist())
+    def _refuse_newer(self, range: Range, decoded: Decoded) -> None:
+        following = self._plan.following(range.channel)
+        if following is not None:
+            following.refuse_newer(decoded.schema_ids.unique().drop_null().to_pylist())
 
     def _raw(self, range: Range, columns: Columns, headers: Any) -> Any:
         found = headers_of(columns.frames)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from dragoman.core.contract import Compatibility
 from dragoman.core.errors import Conflict
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
+from dragoman.core.registry import Registry
 from dragoman.core.schema import Schema
-from dragoman.pipeline import schemas
+from dragoman.pipeline import decode, schemas
 from dragoman.pipeline.again import how_to_start
 from dragoman.pipeline.events import Progress
+from dragoman.pipeline.faults import spark_faults
 from dragoman.pipeline.running import Flow, Pipeline
 from dragoman.registry import connect
 from dragoman.schema.framing import frame
@@ -38,11 +40,20 @@ def place(tmp_path: Path) -> Place:
     return made
 
 
-def stopped(sink: Sink, since: int) -> Conflict:
+def stopped(sink: Sink, since: int, code: str = "pipeline.newer-version") -> Conflict:
     with pytest.raises(Conflict) as caught:
         sink.write(since)
-    assert caught.value.code == "pipeline.newer-version"
+    assert caught.value.code == code
     return caught.value
+
+
+def in_registry(place: Place, work: Callable[[Registry], Awaitable[Any]]) -> None:
+    async def run() -> None:
+        registry = connect(place.registry)
+        await work(registry)
+        await registry.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
@@ -122,9 +133,8 @@ def avro(schema: Any, value: Any) -> bytes:
     return found
 
 
-def test_a_schema_that_its_contract_gets_late_is_noticed(place: Place, monkeypatch: Any) -> None:
+def test_a_schema_that_its_contract_gets_late_is_noticed(place: Place) -> None:
     """The message came first, under a schema of another contract."""
-    monkeypatch.setattr(schemas, "FORGET_AFTER", 0.0)
     (foreign,) = place.register("other-value", WITH_NOTE)
     sink = Sink(place, Flow("loans"))
     place.publish(loans(foreign, WITH_NOTE, [5], note="of no version yet"))
@@ -132,6 +142,77 @@ def test_a_schema_that_its_contract_gets_late_is_noticed(place: Place, monkeypat
     assert place.register("loans-value", WITH_NOTE) == [foreign]
     place.publish(loans(foreign, WITH_NOTE, [6], note="of version 2"))
     stopped(sink, since=6)
+    sink = Sink(place, Flow("loans"))
+    sink.run(1, since=6)
+    rows = sink.table.read(["id", "note"]).to_pylist()
+    assert {row["id"]: row["note"] for row in rows}[6] == "of version 2"
+
+
+def test_a_schema_of_another_contract_stops_nothing(place: Place) -> None:
+    sink = Sink(place, Flow("loans"))
+    (foreign,) = place.register("other-value", WITH_NOTE)
+    place.publish(loans(foreign, WITH_NOTE, [5], note="of no version"))
+    sink.run()
+    assert sink.ids() == [*range(6)]
+
+
+@pytest.mark.parametrize("permanent", [False, True])
+def test_messages_of_a_deleted_version_are_read_as_the_latest(place: Place, permanent: bool) -> None:
+    sink = Sink(place, Flow("loans"))
+    sink.run()
+    second, _ = place.register("loans-value", WITH_NOTE, loan(NOTE, CITY))
+    place.register("other-value", WITH_NOTE)
+    place.publish(loans(second, WITH_NOTE, [5], note="kept"))
+    in_registry(place, lambda registry: registry.delete("loans-value", 2))
+    if permanent:
+        in_registry(place, lambda registry: registry.delete("loans-value", 2, permanent=True))
+    assert "a schema that is no version of its contract" in stopped(sink, since=5).what
+    sink = Sink(place, Flow("loans"))
+    sink.run(1, since=5)
+    rows = sink.table.read(["id", "note"]).to_pylist()
+    assert {row["id"]: row["note"] for row in rows}[5] == "kept"
+
+
+def test_a_deleted_version_without_a_successor_stops_nothing(place: Place) -> None:
+    sink = Sink(place, Flow("loans"))
+    (second,) = place.register("loans-value", WITH_NOTE)
+    place.publish(loans(second, WITH_NOTE, [5], note="dropped by intent"))
+    in_registry(place, lambda registry: registry.delete("loans-value", 2))
+    sink.run()
+    assert sink.ids() == [*range(6)]
+
+
+def test_a_field_that_is_renamed_and_renamed_back_is_stored(place: Place) -> None:
+    """Versions 1 and 3 have the same bytes and columns; only the alias tells that they differ."""
+    first, second, third = (
+        loan({"name": name, "type": "int", "default": 0} | more)
+        for name, more in (("a", {}), ("b", {"aliases": ["a"]}), ("a", {"aliases": ["b"]}))
+    )
+    (one,) = place.register("loans-value", first)
+    sink = Sink(place, Flow("loans"))
+    place.publish(loans(one, first, [5], a=1))
+    sink.run()
+    two, _ = place.register("loans-value", second, third)
+    place.publish(loans(two, second, [6], b=555))
+    stopped(sink, since=6)
+    sink = Sink(place, Flow("loans"))
+    sink.run(1, since=6)
+    rows = sink.table.read(["id", "a"]).to_pylist()
+    assert {row["id"]: row["a"] for row in rows}[6] == 555
+
+
+def test_a_wider_constraint_stops_before_the_quarantine(place: Place) -> None:
+    narrow, wide = (
+        loan({"name": "a", "type": {"type": "int", "maximum": most}, "default": 0}) for most in (5, 50)
+    )
+    place.register("loans-value", narrow)
+    sink = Sink(place, Flow("loans"))
+    (third,) = place.register("loans-value", wide)
+    place.publish(loans(third, wide, [5], a=40))
+    stopped(sink, since=5)
+    sink = Sink(place, Flow("loans"))
+    sink.run()
+    assert sink.ids() == [*range(6)] and sink.quarantine.count() == 0
 
 
 def test_a_message_that_came_before_its_schema_is_noticed_by_the_next(place: Place, monkeypatch: Any) -> None:
@@ -174,7 +255,23 @@ def test_a_channel_made_meanwhile_is_not_read_as_less_than_it_has(place: Place) 
     (second,) = place.register("loans-eu-value", WITH_NOTE)
     place.publish(in_channel("loans-eu", loans(1, V1, [7])))
     place.publish(in_channel("loans-eu", loans(second, WITH_NOTE, [8], note="eu")))
-    assert stopped(sink, since=0).where["contract"] == "loans-eu-value"
+    error = stopped(sink, since=0, code="pipeline.other-contract")
+    assert error.where == {"channel": "loans-eu", "contract": "loans-eu-value"}
+    assert "a stream of its own" in error.next
+
+
+def test_a_channel_made_meanwhile_is_read_after_a_restart_if_all_have_one_contract(place: Place) -> None:
+    flow = Flow("loans*", table="all")
+    sink = Sink(place, flow)
+    place.create("loans-eu", 1)
+    place.register("loans-eu-value", V1)
+    (second,) = place.register("loans-eu-value", WITH_NOTE)
+    place.publish(in_channel("loans-eu", loans(second, WITH_NOTE, [8], note="eu")))
+    assert place.register("loans-value", WITH_NOTE) == [second]
+    assert "loans-value, version 1" in stopped(sink, since=0).what
+    sink = Sink(place, flow)
+    sink.run()
+    assert sink.ids() == [*range(5), 8]
 
 
 FORMATTED = {
@@ -249,6 +346,27 @@ def test_a_running_pipeline_stops_and_says_how_to_go_on(spark: Any, place: Place
     assert [row["id"] for row in rows] == [*range(8)]
     assert [row["note"] for row in rows] == [None] * 5 + ["kept"] * 3
     assert made.quarantine(flow).count() == 0
+
+
+def test_a_decoded_stream_stops_for_a_version_that_came_after_the_call(
+    spark: Any, place: Place, tmp_path: Path
+) -> None:
+    def started(name: str) -> Any:
+        frames = spark.readStream.format("dragoman").options(**place.options(mode="raw")).load()
+        rows = decode(frames.select("frame"), "frame", "loans-value", registry=place.registry)
+        if not new:
+            new.extend(place.register("loans-value", WITH_NOTE))
+            place.publish(loans(new[0], WITH_NOTE, [5], note="kept"))
+        writer = rows.writeStream.format("memory").queryName(name).trigger(availableNow=True)
+        return writer.option("checkpointLocation", str(tmp_path / "checkpoint" / name)).start()
+
+    new: list[int] = []
+    with pytest.raises(Conflict, match="version 2 of its contract") as caught, spark_faults():
+        started("stopped").awaitTermination()
+    assert caught.value.code == "pipeline.newer-version"
+    started("whole").awaitTermination()
+    found = spark.table("whole").select("id", "note").collect()
+    assert sorted((row.id, row.note) for row in found) == [*((i, None) for i in range(5)), (5, "kept")]
 
 
 def test_the_command_says_all_that_options_can_say() -> None:

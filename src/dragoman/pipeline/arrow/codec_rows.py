@@ -123,6 +123,10 @@ class CodecColumns(ABC):
     def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
         return self.root(reader, mapping).type
 
+    def meaning(self, reader: SchemaText) -> object:
+        """The codec checks no constraints that the fingerprint does not count."""
+        return parsed(reader).fingerprint
+
     def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
         codec = codec_of(writer, reader)
         if reader is None:

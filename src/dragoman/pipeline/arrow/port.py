@@ -53,6 +53,13 @@ class ColumnFormat(Protocol):
         Raises ``InvalidSchema``, or ``ConfigurationError`` for a type that ``mapping`` refuses.
         """
 
+    def meaning(self, reader: SchemaText) -> object:
+        """Equal for readers that give every message the same values, or refuse it alike.
+
+        That takes more than the same types: what fields were called before, defaults and constraints count.
+        Raises ``InvalidSchema``.
+        """
+
     def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
         """Raises ``IncompatibleSchema`` if no message of the writer can be read by the reader.
 

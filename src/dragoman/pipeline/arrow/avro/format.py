@@ -22,6 +22,14 @@ class AvroColumns:
     def struct_type(self, reader: SchemaText, mapping: Mapping) -> Any:
         return arrow_type(target_of(tree_of(reader), mapping), mapping)
 
+    def meaning(self, reader: SchemaText) -> object:
+        """The tree has all that reading needs: the fingerprint knows no aliases, defaults and constraints.
+
+        As text, since to Python 0, 0.0 and false are equal, and to a union they are not.
+        """
+        tree = tree_of(reader)
+        return repr(tree.root), repr(sorted(tree.names.items()))
+
     def decoder(self, writer: SchemaText, reader: SchemaText | None, mapping: Mapping) -> ColumnDecoder:
         written = tree_of(writer)
         if reader is None:
