@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from dragoman.schema.logical import Logical
 from dragoman.schema.types import MISSING
 
 __all__ = [
@@ -47,15 +48,6 @@ class Place:
             tokens.append(place.token.replace("~", "~0").replace("/", "~1"))
             place = place.parent
         return "".join(f"/{token}" for token in reversed(tokens))
-
-
-@dataclass(frozen=True, slots=True)
-class Logical:
-    """What the bytes mean, where that is more than their type. ``precision`` and ``scale`` are decimal's."""
-
-    name: str
-    precision: int = 0
-    scale: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)

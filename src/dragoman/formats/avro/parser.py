@@ -17,7 +17,6 @@ from dragoman.formats.avro.nodes import (
     Enum,
     Field,
     Fixed,
-    Logical,
     Map,
     Named,
     Node,
@@ -27,32 +26,16 @@ from dragoman.formats.avro.nodes import (
     Union,
     label,
 )
+from dragoman.schema.logical import logical_of
 
 MAX_DEPTH = 4_096
 """Levels of types inside types. Far more than anyone writes, few enough to stay cheap."""
-
-MAX_PRECISION = 4_000
-"""Python turns longer numbers into text only on request."""
 
 MAX_DEFAULTS = 50_000
 """Values in all defaults, with those that the defaults inside them add."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _ORDERS = ("ascending", "descending", "ignore")
-_ALLOWED_ON = {
-    "date": ("int",),
-    "time-millis": ("int",),
-    "time-micros": ("long",),
-    "timestamp-millis": ("long",),
-    "timestamp-micros": ("long",),
-    "timestamp-nanos": ("long",),
-    "local-timestamp-millis": ("long",),
-    "local-timestamp-micros": ("long",),
-    "local-timestamp-nanos": ("long",),
-    "uuid": ("string", "fixed"),
-    "decimal": ("bytes", "fixed"),
-    "duration": ("fixed",),
-}
 
 
 def parse(text: str, known: Mapping[str, Named]) -> tuple[Node, dict[str, Named]]:
@@ -108,7 +91,7 @@ class _Parser:
             case "map":
                 return self._map(content, namespace, place, depth)
             case str(kind) if kind in PRIMITIVES:
-                return done(Primitive(kind, place, _logical(content, kind), _others(content)))
+                return done(Primitive(kind, place, logical_of(content, kind), _others(content)))
             case inner:
                 return self.node(inner, namespace, place / "type", depth + 1)
 
@@ -232,7 +215,7 @@ class _Parser:
                 place / "size", f"{_shown(size)} is not a size.", "fixed", "A fixed has one byte or more."
             )
         properties = _others(content, "name", "namespace", "aliases", "size")
-        fixed = Fixed(name, place, size, aliases, _logical(content, "fixed", size), properties)
+        fixed = Fixed(name, place, size, aliases, logical_of(content, "fixed", size), properties)
         self._define(fixed, place)
         return fixed
 
@@ -288,27 +271,6 @@ def _strings(content: Mapping[str, Any], key: str, place: Place) -> tuple[str, .
     if not isinstance(listed, list) or not all(isinstance(item, str) for item in listed):
         _refuse(place / key, f'"{key}" is a list of strings.', key)
     return tuple(listed)
-
-
-def _logical(content: Mapping[str, Any], kind: str, size: int = 0) -> Logical | None:
-    """A logical type that is unknown, or does not fit, is ignored: so the specification wants it."""
-    name = content.get("logicalType")
-    if not isinstance(name, str) or kind not in _ALLOWED_ON.get(name, ()):
-        return None
-    if kind == "fixed" and size != {"uuid": 16, "duration": 12}.get(name, size):
-        return None
-    if name != "decimal":
-        return Logical(name)
-    precision, scale = _whole(content.get("precision")), _whole(content.get("scale", 0))
-    if not 0 <= scale <= precision or not 1 <= precision <= MAX_PRECISION:
-        return None
-    if kind == "fixed" and 10**precision > 1 << (8 * size - 1):
-        return None
-    return Logical(name, precision, scale)
-
-
-def _whole(number: Any) -> int:
-    return number if type(number) is int else -1
 
 
 def _shown(content: Any) -> str:

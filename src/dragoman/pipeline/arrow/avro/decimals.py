@@ -32,7 +32,7 @@ def decimals_from_binary(array: Any, precision: int, scale: int, type: Any) -> t
     matrix = _little_endian(bytes_of(array), bounds, sizes)
     buffers = [validity_of(array), pa.py_buffer(matrix)]
     found = pa.Array.from_buffers(pa.decimal128(38, 0), len(array), buffers)
-    limit = pa.scalar(decimal.Decimal(10) ** precision - 1, pa.decimal128(38, 0))
+    limit = pa.scalar(decimal.Decimal(10**precision - 1), pa.decimal128(38, 0))
     wrong = pc.or_(pc.greater(found, limit), pc.less(found, pc.negate(limit))).fill_null(False)
     mask = wrong.to_numpy(zero_copy_only=False)
     if mask.any():

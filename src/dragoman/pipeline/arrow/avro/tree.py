@@ -10,27 +10,9 @@ from typing import Any, Literal
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.pipeline.arrow.constraints import Constraints, constraints_in
+from dragoman.schema.logical import logical_of
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_LOGICAL = {
-    "int": frozenset({"date", "time-millis"}),
-    "long": frozenset(
-        {
-            "time-micros",
-            "timestamp-millis",
-            "timestamp-micros",
-            "timestamp-nanos",
-            "local-timestamp-millis",
-            "local-timestamp-micros",
-            "local-timestamp-nanos",
-        }
-    ),
-    "string": frozenset({"uuid"}),
-    "bytes": frozenset({"decimal"}),
-    "fixed": frozenset({"decimal", "uuid", "duration"}),
-}
-
-_SIZES = {"uuid": 16, "duration": 12}
 
 
 class _Missing(PlainEnum):
@@ -241,9 +223,7 @@ class _Parser:
     def _fixed(self, schema: dict[str, Any], namespace: str) -> Node:
         name, inner = _own_name(schema, namespace)
         size = schema["size"]
-        logical, precision, scale = _logical(schema, "fixed")
-        if size != _SIZES.get(logical or "", size):
-            logical = None
+        logical, precision, scale = _logical(schema, "fixed", size)
         limits = constraints_in(schema)
         return self._define(Fixed(name, size, _aliases(schema, inner), logical, precision, scale, limits))
 
@@ -268,16 +248,7 @@ def _aliases(schema: dict[str, Any], namespace: str) -> tuple[str, ...]:
     return tuple(_full(alias, namespace) for alias in schema.get("aliases", ()))
 
 
-def _logical(schema: dict[str, Any], kind: str) -> tuple[str | None, int, int]:
-    """The logical type, precision and scale; a logical type on the wrong base is ignored, as Avro says."""
-    logical = schema.get("logicalType")
-    if logical not in _LOGICAL.get(kind, ()):
-        return None, 0, 0
-    if logical != "decimal":
-        return logical, 0, 0
-    precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision:
-        return None, 0, 0
-    if precision < 1:
-        return None, 0, 0
-    return logical, precision, scale
+def _logical(schema: dict[str, Any], kind: str, size: int = 0) -> tuple[str | None, int, int]:
+    """The logical type, precision and scale."""
+    found = logical_of(schema, kind, size)
+    return (None, 0, 0) if found is None else (found.name, found.precision, found.scale)
