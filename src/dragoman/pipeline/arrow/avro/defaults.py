@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.pipeline.arrow.avro.leaves import Resolver
+from dragoman.pipeline.arrow.avro.opaque import takes_default
 from dragoman.pipeline.arrow.avro.target import Opaque
 from dragoman.pipeline.arrow.avro.tree import (
-    NULL,
+    MISSING,
     Array,
     Enum,
     Field,
@@ -24,10 +25,12 @@ from dragoman.pipeline.arrow.avro.tree import (
     Union,
     optional,
 )
-from dragoman.pipeline.arrow.rejection import Fault
+from dragoman.pipeline.arrow.rejection import Fault, Reason
 
 _ENCODED = {"string": "utf-8", "bytes": "latin-1"}
-_PYTHON = {"null": type(None), "boolean": bool, "int": int, "long": int, "float": float | int}
+_LIMITS = {"int": 2**31, "long": 2**63}
+_TAKEN = (Reason.UUID, Reason.CONSTRAINT)
+"""Defaults are not checked against a logical type or constraints, where the column can hold them."""
 
 
 def default_column(field: Field, type: Any, resolve: Resolver, path: str) -> Callable[[int], Any]:
@@ -55,7 +58,7 @@ def _one(field: Field, type: Any, resolve: Resolver, path: str) -> Any:
             f"The default {field.default!r} is not of the field's type.", path=path
         ) from error
     for fault in faults:
-        if fault.mask.any():
+        if fault.mask.any() and fault.rejection.code not in _TAKEN:
             raise InvalidSchema(f"The default {field.default!r}: {fault.rejection.reason}", path=path)
     return column
 
@@ -94,19 +97,46 @@ def _union_value(target: Union, value: Any) -> Any:
 
 
 def _fits(target: Any, value: Any) -> bool:
+    """Whether a branch takes a default, by the rules of the codecs: they take the first that does."""
+    if value is MISSING:
+        return False
     match target:
-        case Record() | Map() | Opaque():
-            return isinstance(value, dict)
+        case Opaque():
+            return takes_default(target, value)
+        case Record():
+            return isinstance(value, dict) and all(
+                _fits(each.node, value.get(each.name, each.default)) for each in target.fields
+            )
+        case Map():
+            return isinstance(value, dict) and all(_fits(target.values, each) for each in value.values())
         case Array():
-            return isinstance(value, list)
+            return isinstance(value, list) and all(_fits(target.items, each) for each in value)
+        case Union():
+            return any(_fits(each, value) for each in target.branches)
         case Enum():
-            return value in target.symbols
+            return isinstance(value, str) and value in target.symbols
         case Fixed():
-            return isinstance(value, str) and len(value) == target.size
-        case _ if target == NULL:
-            return value is None
+            return _is_bytes(value) and len(value) == target.size
         case _:
-            expected = {"string": str, "bytes": str, "double": float | int}.get(target.kind) or _PYTHON[
-                target.kind
-            ]
-            return isinstance(value, expected) and (target.kind == "boolean" or not isinstance(value, bool))
+            return _fits_kind(target.kind, value)
+
+
+def _fits_kind(kind: str, value: Any) -> bool:
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            return type(value) is int and -_LIMITS[kind] <= value < _LIMITS[kind]
+        case "float" | "double":
+            return type(value) in (int, float)
+        case "bytes":
+            return _is_bytes(value)
+        case _:
+            return isinstance(value, str)
+
+
+def _is_bytes(value: Any) -> bool:
+    """Bytes are written as a string of the code points 0 to 255."""
+    return isinstance(value, str) and all(ord(character) < 256 for character in value)

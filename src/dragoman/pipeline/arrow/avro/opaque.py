@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dragoman.core.errors import MessageError
+from dragoman.core.errors import InvalidSchema, MessageError
 from dragoman.pipeline.arrow.avro.leaves import Resolver
 from dragoman.pipeline.arrow.avro.target import Opaque
-from dragoman.pipeline.arrow.codec_rows import codec_of
+from dragoman.pipeline.arrow.codec_rows import codec_of, parsed
 from dragoman.pipeline.arrow.port import SchemaText
 from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
 from dragoman.pipeline.arrow.variant import VARIANT_TYPE, to_json, to_variant
@@ -51,11 +51,23 @@ def opaque_default(target: Opaque) -> Resolver:
     return resolve
 
 
+def takes_default(target: Opaque, default: Any) -> bool:
+    """Whether a default is of the type."""
+    try:
+        parsed(_with_default(target, default))
+    except InvalidSchema:
+        return False
+    return True
+
+
 def _default(target: Opaque, default: Any) -> Any:
     """The value that the codec gives a field which the writer does not have."""
-    field = {"name": "value", "type": json.loads(target.schema), "default": default}
-    with_default, without = (
-        SchemaText("AVRO", json.dumps({"type": "record", "name": "whole", "fields": fields}))
-        for fields in ([field], [])
-    )
-    return codec_of(without, with_default).decode(b"")["value"]
+    return codec_of(_whole([]), _with_default(target, default)).decode(b"")["value"]
+
+
+def _with_default(target: Opaque, default: Any) -> SchemaText:
+    return _whole([{"name": "value", "type": json.loads(target.schema), "default": default}])
+
+
+def _whole(fields: list[Any]) -> SchemaText:
+    return SchemaText("AVRO", json.dumps({"type": "record", "name": "whole", "fields": fields}))
