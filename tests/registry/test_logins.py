@@ -13,6 +13,9 @@ from functools import partial
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.client.waiting import until
 from tests.registry.guarding import bearer, new_key, new_user
 
 from dragoman.core.errors import Forbidden
@@ -24,6 +27,7 @@ from dragoman.registry.http.server import Server, ServerOptions
 from dragoman.registry.limits import Limits
 
 BUDGET = Limits().logins
+WAITING = Limits().logins_waiting
 PATIENCE_S = 60.0
 
 
@@ -54,7 +58,7 @@ class Stretching:
 @pytest.fixture(autouse=True)
 def standing_still(monkeypatch: pytest.MonkeyPatch) -> None:
     """No budget comes back while a test runs, however long that takes."""
-    monkeypatch.setattr(authenticate, "Logins", partial(Logins, clock=Clock()))
+    monkeypatch.setattr(authenticate, "Logins", partial(Logins, clock=Clock(), patience_s=PATIENCE_S))
 
 
 @pytest.fixture
@@ -95,16 +99,37 @@ def test_wrong_keys_are_never_stretched(guarded: Server, stretching: Stretching)
 def test_many_wrong_passwords_at_once_get_no_further_than_the_budget(
     guarded: Server, stretching: Stretching
 ) -> None:
+    """As many as the budget allows are checked, as many as may wait are refused when it is spent."""
     stretching.go_on.clear()
     with ThreadPoolExecutor(100) as threads:
         tried = [threads.submit(login, guarded, f"nobody{i}", "x") for i in range(100)]
-        refused = [_result_while_stretching(tried, stretching) for _ in range(100 - BUDGET)]
+        refused = [_result_while_stretching(tried, stretching) for _ in range(100 - BUDGET - WAITING)]
+        stretching.go_on.set()
+        answers = [each.result(PATIENCE_S) for each in tried]
+        refused += [each for each in answers if each.status_code != 401]
+        assert len(refused) == 100 - BUDGET
         for answer in refused:
             assert (answer.status_code, answer.json()["error_code"]) == (429, 42901)
             assert int(answer.headers["retry-after"]) >= 1
-        stretching.go_on.set()
-        assert [each.result(PATIENCE_S).status_code for each in tried] == [401] * BUDGET
     assert stretching.calls == BUDGET
+
+
+def test_right_passwords_of_many_users_at_once_are_never_refused(
+    guarded: Server, stretching: Stretching
+) -> None:
+    """They share an address, and nothing is known of them yet, as when the server has just started."""
+    for number in range(BUDGET * 2):
+        new_user(guarded.service, f"user{number}", "correct horse", "read")
+    stretching.go_on.clear()
+    with ThreadPoolExecutor(BUDGET * 2 + 1) as threads:
+        asked = [
+            threads.submit(login, guarded, f"user{i}", "correct horse" if i else "x")
+            for i in range(BUDGET * 2)
+        ]
+        assert stretching.begun.wait(PATIENCE_S)
+        stretching.go_on.set()
+        answers = [each.result(PATIENCE_S).status_code for each in asked]
+    assert answers == [401] + [200] * (BUDGET * 2 - 1)
 
 
 def _result_while_stretching(tried: list[Future[httpx.Response]], stretching: Stretching) -> httpx.Response:
@@ -207,7 +232,7 @@ async def test_a_turn_that_was_good_is_given_back() -> None:
 
 async def test_from_many_addresses_only_so_many_wait() -> None:
     """And one that gives up leaves its place to another."""
-    logins = Logins(5, 3, Clock())
+    logins = Logins(5, 3, Clock(), PATIENCE_S)
     go_on = asyncio.Event()
 
     async def hold(address: str) -> None:
@@ -226,6 +251,80 @@ async def test_from_many_addresses_only_so_many_wait() -> None:
     go_on.set()
     await asyncio.gather(*tasks[:-1], last)
     assert await attempt(logins, "10.0.1.1") == 0
+
+
+async def stretch(
+    logins: Logins, address: str, go_on: asyncio.Event, good: bool, begun: list[int], number: int = 0
+) -> bool:
+    """Whether it had a turn."""
+    try:
+        async with logins.turn(address) as turn:
+            begun.append(number)
+            await go_on.wait()
+            turn.good = good
+    except Forbidden:
+        return False
+    return True
+
+
+@given(
+    budget=st.integers(1, 6),
+    goods=st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans()), max_size=30),
+)
+def test_whatever_comes_at_once_only_the_budget_is_ever_wrong(
+    budget: int, goods: list[tuple[str, bool, bool]]
+) -> None:
+    """Good ones, wrong ones and those that give up, from two addresses, in any order."""
+
+    async def run() -> None:
+        logins, go_on, begun = Logins(budget, 100, Clock(), PATIENCE_S), asyncio.Event(), list[int]()
+        tasks = [
+            asyncio.create_task(stretch(logins, address, go_on, good, begun, number))
+            for number, (address, good, _) in enumerate(goods)
+        ]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        leaving = {index for index, (_, _, gives_up) in enumerate(goods) if gives_up and index not in begun}
+        for index in leaving:
+            tasks[index].cancel()
+        go_on.set()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        for address in "ab":
+            stayed = [
+                (good, had)
+                for index, ((of, good, _), had) in enumerate(zip(goods, done, strict=True))
+                if of == address and index not in leaving
+            ]
+            wrong = [had for good, had in stayed if not good]
+            assert wrong.count(True) <= budget
+            assert not wrong or wrong.count(True) == min(budget, len(wrong))
+            if len(wrong) < budget:
+                assert all(had for _, had in stayed), "nobody is refused before the budget is spent"
+        assert (logins._waiting, logins._in_lines, logins._addresses) == (0, 0, {})
+        assert logins._slots._value == 2
+
+    asyncio.run(run())
+
+
+async def test_a_login_waits_for_a_limited_time_and_its_place_goes_to_others() -> None:
+    logins, go_on, begun = Logins(1, 50, Clock(), 0.01), asyncio.Event(), list[int]()
+    first = asyncio.create_task(stretch(logins, "a", go_on, True, begun))
+    await until(lambda: begun == [0])
+    assert await attempt(logins, "a") == 1
+    go_on.set()
+    assert await first
+    assert await attempt(logins, "a", good=True) == 0
+    assert (logins._in_lines, logins._addresses) == (0, {})
+
+
+async def test_one_address_cannot_fill_the_line_of_others() -> None:
+    logins, go_on, begun = Logins(1, 3, Clock(), PATIENCE_S), asyncio.Event(), list[int]()
+    flood = [asyncio.create_task(stretch(logins, "a", go_on, False, begun)) for _ in range(4)]
+    await until(lambda: logins._in_lines == 3)
+    assert await attempt(logins, "a") == 1
+    assert await attempt(logins, "b") == 0
+    go_on.set()
+    assert await asyncio.gather(*flood) == [True, False, False, False]
 
 
 async def test_the_memory_of_addresses_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,10 +221,20 @@ def unauthenticated(what: str = "Credentials are missing or wrong.") -> Forbidde
     )
 
 
-def too_many_logins(seconds: float) -> Forbidden:
+def too_many_wrong_passwords(seconds: float) -> Forbidden:
     """``retry_after_s`` goes into the header ``Retry-After``."""
     return Forbidden(
-        "Too many wrong passwords, or too many logins at once.",
+        "Too many wrong passwords came from this address.",
+        code="registry.too-many-logins",
+        next="Try again after the seconds in the header Retry-After, or use a generated key.",
+        retry_after_s=max(1, math.ceil(seconds)),
+    )
+
+
+def too_many_logins(seconds: float) -> Forbidden:
+    """No password was wrong: too many others wait to be checked."""
+    return Forbidden(
+        "Too many logins wait to be checked.",
         code="registry.too-many-logins",
         next="Try again after the seconds in the header Retry-After, or use a generated key.",
         retry_after_s=max(1, math.ceil(seconds)),

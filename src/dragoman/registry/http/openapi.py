@@ -21,7 +21,7 @@ ERROR_STATUSES = {
     "409": "The schema is not compatible, or the request contradicts what is stored.",
     "413": "The request is too large.",
     "422": "The request is understood and refused.",
-    "429": "Too many wrong passwords; the header Retry-After says when to come again.",
+    "429": "Too many wrong passwords, or logins at once; the header Retry-After says when to come again.",
     "503": "The database cannot be reached.",
 }
 
