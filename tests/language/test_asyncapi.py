@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import aio_pika
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.client.connecting import open_broker
 from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.language.generators import yaml as our_yaml
 from dragoman.language.generators.asyncapi import SPECS, generate, render
 from dragoman.language.generators.picture.system import system_svg
 from dragoman.language.model import Model, load_model
 from dragoman.language.parser import parse_strictly
+from dragoman.language.path import path_names
+from dragoman.language.running.plan import apply, plan
+from dragoman.language.running.wanted import wanted
+from dragoman.registry import connect
 from tests.language.node import official
+from tests.services.rabbitmq import Rabbitmq
 
 MODELS = sorted((Path(__file__).parents[2] / "examples" / "models").glob("*.mdsl"))
 LOAN_BROKER = next(path for path in MODELS if path.stem == "loan-broker")
@@ -110,9 +119,9 @@ def test_the_api_sends_what_it_produces_and_receives_what_it_accepts(loans: Mode
     assert three["sendNewLoanRequested"]["action"] == "send"
     assert three["receiveLoanRequest"]["action"] == "receive"
     two = generate(loans, "2.6.0")["channels"]
-    assert "subscribe" in two["banks/{bankId}/loans"] and "publish" not in two["banks/{bankId}/loans"]
-    assert "publish" in two["loan-broker/request"]
-    assert "subscribe" in two["loan-broker/reply"]
+    assert "subscribe" in two["banks.{bankId}.loans"] and "publish" not in two["banks.{bankId}.loans"]
+    assert "publish" in two["loan-broker.request"]
+    assert "subscribe" in two["loan-broker.reply"]
 
 
 def test_a_request_and_its_reply_are_one_operation(loans: Model) -> None:
@@ -176,9 +185,9 @@ def test_schemas_have_cardinalities_tuples_and_alternatives() -> None:
 
 def test_parameters_lose_their_dollar_and_keep_their_type() -> None:
     three = generate(load(EVERYTHING))["channels"]["A"]
-    assert three["address"] == "a/{x}/{y}"
+    assert three["address"] == "a.{x}.{y}"
     assert three["parameters"]["x"] == {"description": "(integer)", "x-eip-type": "int"}
-    two = generate(load(EVERYTHING), "2.0.0")["channels"]["a/{x}/{y}"]
+    two = generate(load(EVERYTHING), "2.0.0")["channels"]["a.{x}.{y}"]
     assert two["parameters"]["y"] == {"description": "Why: not", "schema": {"type": "string"}}
 
 
@@ -298,3 +307,69 @@ def test_the_type_system_of_a_payload_is_its_content_type() -> None:
         messages = generate(Model(parse_strictly(text)), version)["components"]["messages"]
         assert messages["M"]["contentType"] == "application/avro"
         assert "contentType" not in messages["N"]
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_addresses_are_the_channels_that_apply_makes(path: Path) -> None:
+    model = load_model(path)
+    names = [name for c in model.channels.values() for m in c.messages for name in path_names(m.path)]
+    made = {each.channel.name for each in wanted(model, {name: ["7"] for name in names})}
+    three = {each["address"] or each["x-eip-path"] for each in generate(model)["channels"].values()}
+    two = set(generate(model, "2.6.0")["channels"])
+    assert {re.sub(r"\{[^{}]*\}", "7", address) for address in three} == made
+    assert {re.sub(r"\{[^{}]*\}", "7", address) for address in two} == made
+
+
+DEPLOYED = """API description Shop
+data type Order { "id": ID<int> }
+channel Orders TYPES on path "SHOP/orders" accepts message Placed expecting payload Order
+message broker Main exposes Shop at location "PROTOCOL://127.0.0.1:1" via protocol PROTOCOL
+message endpoint Web uses from Main: Orders
+message endpoint Store provides from Main: Orders
+"""
+
+
+def deployed(protocol: str, types: str = "") -> Model:
+    shop = f"shop-{uuid4().hex[:8]}"
+    text = DEPLOYED.replace("PROTOCOL", protocol).replace("TYPES", types and f"of type {types}")
+    return load(text.replace("SHOP", shop))
+
+
+@pytest.mark.parametrize(
+    "types", ["", "POINT_TO_POINT", "PUBLISH_SUBSCRIBE", "PUBLISH_SUBSCRIBE, GUARANTEED_DELIVERY"]
+)
+async def test_a_stock_client_meets_the_exchange_of_the_document(
+    rabbitmq_server: Rabbitmq, types: str
+) -> None:
+    model, registry, broker = (
+        deployed("AMQP", types),
+        connect("memory://"),
+        open_broker(rabbitmq_server.url)[0],
+    )
+    await broker.connect()
+    try:
+        await apply(await plan(model, registry, broker), registry, broker)
+    finally:
+        await broker.close()
+        await registry.close()
+    said = generate(model)["channels"]["Orders"]
+    exchange = said["bindings"]["amqp"]["exchange"]
+    assert exchange["name"] == said["address"]
+    connection = await aio_pika.connect(rabbitmq_server.url.replace("rabbitmq://", "amqp://"))
+    async with connection:
+        channel = await connection.channel()
+        # The server refuses if the exchange is not there, is of another type, or is not durable.
+        await channel.declare_exchange(exchange["name"], exchange["type"], durable=exchange["durable"])
+        with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed):
+            await channel.declare_exchange(exchange["name"], "fanout", durable=exchange["durable"])
+
+
+def test_a_topic_has_a_legal_name_its_frame_and_its_group() -> None:
+    document = generate(deployed("Kafka", "POINT_TO_POINT"))
+    assert re.fullmatch(r"[A-Za-z0-9._-]{1,249}", document["channels"]["Orders"]["address"])
+    frame = {"schemaIdLocation": "payload", "schemaIdPayloadEncoding": "confluent"}
+    assert document["components"]["messages"]["Placed"]["bindings"]["kafka"] == frame
+    group = document["operations"]["receivePlaced"]["bindings"]["kafka"]["groupId"]
+    assert group == {"type": "string", "enum": ["Orders"]}
+    assert document["defaultContentType"] == "application/avro"
+    assert "bindings" not in generate(deployed("Kafka"))["operations"]["receivePlaced"]

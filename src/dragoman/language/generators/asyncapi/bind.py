@@ -58,7 +58,14 @@ def _imply(found: Bindings, protocol: str, channel: s.Channel, message: s.Messag
         if channel.has("GUARANTEED_DELIVERY"):
             operation["deliveryMode"] = 2
         _add(found, "operation", protocol, operation)
-        _add(found, "channel", protocol, _amqp_channel(channel, message, found["channel"].get("amqp", {})))
+        _add(found, "channel", protocol, _amqp_channel(message, found["channel"].get("amqp", {})))
+    elif protocol == "kafka":
+        # The frame is the one of Confluent's serializers, and a point-to-point channel is one group.
+        frame = {"schemaIdLocation": "payload", "schemaIdPayloadEncoding": "confluent"}
+        _add(found, "message", protocol, frame)
+        if channel.has("POINT_TO_POINT"):
+            group = {"type": "string", "enum": [channel.name.text]}
+            found["operation"][protocol] = found["operation"].get(protocol, {}) | {"groupId": group}
     elif protocol == "mqtt":
         operation = {"qos": _QOS[guarantee]} if guarantee in _QOS else {}
         if expires:
@@ -75,16 +82,12 @@ def _add(found: Bindings, place: str, protocol: str, implied: dict[str, Any]) ->
         found[place][protocol] = implied | found[place].get(protocol, {})
 
 
-def _amqp_channel(channel: s.Channel, message: s.Message, said: dict[str, Any]) -> dict[str, Any]:
+def _amqp_channel(message: s.Message, said: dict[str, Any]) -> dict[str, Any]:
+    """A channel is an exchange to which whoever likes binds a queue, by the number of the partition."""
     if "is" in said or "exchange" in said or "queue" in said:
         return {}
-    name = address(message.path)
-    if channel.has("PUBLISH_SUBSCRIBE"):
-        durable = channel.has("GUARANTEED_DELIVERY")
-        return {"is": "routingKey", "exchange": {"name": name, "type": "fanout", "durable": durable}}
-    if channel.has("POINT_TO_POINT"):
-        return {"is": "queue", "queue": {"name": name, "durable": channel.has("GUARANTEED_DELIVERY")}}
-    return {}
+    exchange = {"name": address(message.path), "type": "direct", "durable": True}
+    return {"is": "routingKey", "exchange": exchange}
 
 
 def _consistent_amqp(said: dict[str, Any]) -> dict[str, Any]:

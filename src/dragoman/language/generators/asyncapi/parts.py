@@ -73,6 +73,8 @@ _CONTENT_TYPES = {
     "THRIFT_TYPE": "application/x-thrift",
 }
 """By the type system that a payload is structured as."""
+DEFAULT_CONTENT_TYPE = _CONTENT_TYPES["AVRO_SCHEMA"]
+"""Of payloads that say nothing: ``apply`` registers an Avro schema for them."""
 
 
 def message(message: s.Message, bindings: Bindings) -> dict[str, Any]:

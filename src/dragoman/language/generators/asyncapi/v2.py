@@ -29,7 +29,7 @@ def document(model: Model, spec: str, exchanges: list[Exchange], used: list[str]
     return without_nothing(
         {
             "servers": {name: _server(*pair) for name, pair in servers.items()},
-            "defaultContentType": "application/json",
+            "defaultContentType": parts.DEFAULT_CONTENT_TYPE,
         }
     ) | {
         "channels": _channels(model, exchanges, version),

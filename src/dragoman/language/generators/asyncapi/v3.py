@@ -29,7 +29,7 @@ def document(model: Model, spec: str, exchanges: list[Exchange], used: list[str]
     parts.correlate(model, messages)
     return without_nothing(
         {
-            "defaultContentType": "application/json",
+            "defaultContentType": parts.DEFAULT_CONTENT_TYPE,
             "servers": {name: _server(*pair) for name, pair in servers.items()},
             "channels": _channels(model, exchanges),
             "operations": _operations(model, exchanges),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dragoman.core.errors import NotFound
 from dragoman.language import syntax as s
 from dragoman.language.model import Interaction, Model, directions
+from dragoman.language.path import channel_name, path_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,8 @@ def exchanges(model: Model, endpoint: str | None = None) -> list[Exchange]:
 
 
 def address(path: s.Path) -> str:
-    """The path with its parameters as AsyncAPI writes them: ``{name}``."""
-    return path.text.value.replace("${", "{")
+    """The name of the channel that ``apply`` makes, with its parameters as ``{name}``."""
+    return channel_name(path, {name: f"{{{name}}}" for name in path_names(path)})
 
 
 def channel_id(channel: s.Channel, message: s.Message) -> str:
