@@ -35,10 +35,14 @@ DURATION_TYPE = pa.struct([("months", pa.int64()), ("days", pa.int64()), ("milli
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value kept whole, as VARIANT or JSON text. ``schema`` stands by itself."""
+    """A value kept whole, as VARIANT or JSON text. ``schema`` stands by itself.
+
+    ``name`` is that of a type which contains itself.
+    """
 
     schema: str
     form: str
+    name: str = ""
     kind: str = "opaque"
 
 
@@ -92,48 +96,64 @@ def _recursion(tree: Tree, node: Reference, mapping: Mapping) -> Opaque:
             code="configuration.recursive-type",
             next="Set the option recursion to variant or json to keep the inner value whole.",
         )
-    return Opaque(standalone(tree, node), mapping.recursion)
+    return Opaque(standalone(tree, node), mapping.recursion, node.name)
 
 
 def standalone(tree: Tree, node: Node) -> str:
     """The schema text of one node, with every named type defined where it is first used."""
-    return json.dumps(_json(tree, node, set()))
+    return json.dumps(_json(tree, node, set(), ""))
 
 
-def _json(tree: Tree, node: Node, defined: set[str]) -> Any:
+def _json(tree: Tree, node: Node, defined: set[str], namespace: str) -> Any:
+    """``namespace`` is that of the record around the node."""
     node = tree.follow(node)
     match node:
         case Primitive():
             return {"type": node.kind, **_logical(node)}
         case Array():
-            return {"type": "array", "items": _json(tree, node.items, defined)}
+            return {"type": "array", "items": _json(tree, node.items, defined, namespace)}
         case Map():
-            return {"type": "map", "values": _json(tree, node.values, defined)}
+            return {"type": "map", "values": _json(tree, node.values, defined, namespace)}
         case Union():
-            return [_json(tree, each, defined) for each in node.branches]
+            return [_json(tree, each, defined, namespace) for each in node.branches]
         case Record() | Enum() | Fixed():
             if node.name in defined:
-                return node.name
+                return _again(node.name, defined, namespace)
             defined.add(node.name)
-            return _named_json(tree, node, defined)
+            return _named_json(tree, node, defined, namespace)
         case _:
             raise AssertionError(node)
 
 
-def _named_json(tree: Tree, node: Record | Enum | Fixed, defined: set[str]) -> dict[str, Any]:
+def _again(name: str, defined: set[str], namespace: str) -> str:
+    """A name without a namespace means the type of that name around it first, if there is one."""
+    if namespace and "." not in name and f"{namespace}.{name}" in defined:
+        raise ConfigurationError(
+            f"A value with the types {name} and {namespace}.{name} cannot be kept whole.",
+            next=f"Give {name} a namespace, or read the channel with mode raw.",
+        )
+    return name
+
+
+def _named_json(tree: Tree, node: Record | Enum | Fixed, defined: set[str], namespace: str) -> dict[str, Any]:
     text: dict[str, Any] = {"type": node.kind, "name": node.name, "aliases": list(node.aliases)}
+    own = node.name.rpartition(".")[0]
+    if namespace and not own:
+        # Without a word it would take the namespace around it.
+        text["namespace"] = ""
     match node:
         case Enum():
             text |= {"symbols": list(node.symbols)} | ({"default": node.default} if node.default else {})
         case Fixed():
             text |= {"size": node.size, **_logical(node)}
         case Record():
-            text["fields"] = [_field_json(tree, each, defined) for each in node.fields]
+            text["fields"] = [_field_json(tree, each, defined, own) for each in node.fields]
     return text
 
 
-def _field_json(tree: Tree, field: Field, defined: set[str]) -> dict[str, Any]:
-    text = {"name": field.name, "type": _json(tree, field.node, defined), "aliases": list(field.aliases)}
+def _field_json(tree: Tree, field: Field, defined: set[str], namespace: str) -> dict[str, Any]:
+    type = _json(tree, field.node, defined, namespace)
+    text = {"name": field.name, "type": type, "aliases": list(field.aliases)}
     return text | ({"default": field.default} if field.has_default else {})
 
 
@@ -210,9 +230,12 @@ def _union_type(target: Union, mapping: Mapping) -> Any:
 def member_names(target: Union) -> list[tuple[str, Any]]:
     """The branches beside null, each with its column: the type's name, in full where that is needed."""
     branches = [each for each in target.branches if each != NULL]
-    shorts = [short(getattr(each, "name", each.kind)) for each in branches]
-    names = [
-        name if shorts.count(name) == 1 else getattr(each, "name", each.kind).replace(".", "_")
-        for name, each in zip(shorts, branches, strict=True)
-    ]
+    labels = [getattr(each, "name", each.kind) for each in branches]
+    shorts = [short(label) for label in labels]
+    names: list[str] = []
+    for label, simple in zip(labels, shorts, strict=True):
+        name = simple if shorts.count(simple) == 1 else label.replace(".", "_")
+        while name in names or (name != simple and name in shorts):
+            name += "_"
+        names.append(name)
     return list(zip(names, branches, strict=True))
