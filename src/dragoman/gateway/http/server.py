@@ -13,6 +13,7 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application, HttpOptions
 from dragoman.gateway.options import GatewayOptions
+from dragoman.registry.http.addresses import LOOPBACK, Proxies
 from dragoman.registry.http.connections import ConnectionLimits
 from dragoman.registry.http.serving import (
     ServerThread,
@@ -53,6 +54,7 @@ class ServerOptions:
 def listen(options: ServerOptions) -> socket.socket:
     """Take the port, or refuse to. Tokens are not read from the open network by accident."""
     check_certificate(options)
+    _proxies(options)  # Names that cannot be read are refused before the server starts.
     if options.certificate is None and not options.behind_proxy and not is_loopback(options.host):
         raise ConfigurationError(
             f"The gateway would listen on {options.host} without TLS, and tokens would travel in the clear.",
@@ -95,7 +97,12 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
 
 def _server(app: Application, options: ServerOptions) -> Uvicorn:
     limits = ConnectionLimits(head_s=options.http.head_seconds)
-    return server(app, options, limits, behind_proxy=options.behind_proxy)
+    return server(app, options, limits, _proxies(options))
+
+
+def _proxies(options: ServerOptions) -> Proxies:
+    """Without names, a proxy that is said to be there is on this machine."""
+    return Proxies.named(LOOPBACK) if options.behind_proxy else Proxies()
 
 
 class Server(ServerThread):

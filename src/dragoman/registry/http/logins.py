@@ -7,7 +7,6 @@ passwords, and could guess as fast as the server can check.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from starlette.types import Scope
 
 from dragoman.core.errors import Forbidden
+from dragoman.registry.http.addresses import network_of
 from dragoman.registry.refusals import too_many_logins, too_many_wrong_passwords
 
 _PERIOD_S = 60.0
@@ -174,14 +174,5 @@ class Logins:
 
 
 def address_of(scope: Scope) -> str:
-    """The address that a request comes from. With IPv6, the network that one customer gets."""
-    host = scope["client"][0] if scope.get("client") else ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address.packed[:8] + bytes(8), 64)))
-    return host
+    """Whose budget a request takes from."""
+    return network_of(scope["client"][0]) if scope.get("client") else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from starlette.types import ASGIApp
 
 from dragoman.core.errors import ConfigurationError
+from dragoman.registry.http.addresses import Proxies
 from dragoman.registry.http.app import build
 from dragoman.registry.http.authenticate import Authenticator, JwtOptions
 from dragoman.registry.http.connections import ConnectionLimits
@@ -60,7 +61,7 @@ class Server(ServerThread):
         except BaseException:
             bound.close()
             raise
-        running = server(application(self.service, options), options, options.connections)
+        running = server(application(self.service, options), options, options.connections, Proxies.named())
         super().__init__("registry", running, bound)
 
     def close(self) -> None:
@@ -72,7 +73,7 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
     """Serve until a signal asks to stop; requests under way are finished first."""
     service = RegistryService.open(options.store, limits=options.limits)
     try:
-        server(application(service, options), options, options.connections).run([bound])
+        server(application(service, options), options, options.connections, Proxies.named()).run([bound])
     finally:
         service.engine.close()
 
@@ -87,4 +88,5 @@ def listen(options: ServerOptions) -> socket.socket:
     """Take the port, or refuse to."""
     check_exposure(options)
     check_certificate(options)
+    Proxies.named()  # One that cannot be read is refused before the server starts.
     return bind(options)

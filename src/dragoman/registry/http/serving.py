@@ -18,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from dragoman.core.errors import ConfigurationError
+from dragoman.registry.http.addresses import Forwarded, Proxies
 from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits, bounded
 
 _GRACE = 10
@@ -127,15 +128,13 @@ def server(
     app: ASGIApp,
     options: Listening,
     limits: ConnectionLimits,
-    *,
-    behind_proxy: bool = True,
+    proxies: Proxies,
 ) -> Uvicorn:
-    """``behind_proxy`` believes proxies that are named in ``FORWARDED_ALLOW_IPS``, or on this machine."""
     config = uvicorn.Config(
-        app,
+        Forwarded(app, proxies),
         interface="asgi3",
         http=bounded(limits),
-        proxy_headers=behind_proxy,
+        proxy_headers=False,
         ws="none",
         lifespan="on",
         access_log=False,
