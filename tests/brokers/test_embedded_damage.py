@@ -21,12 +21,12 @@ from dragoman.adapters.embedded import reader as reader_module
 from dragoman.adapters.embedded.appender import Appender
 from dragoman.adapters.embedded.block import HEADER, block_at, draft
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.reader import MessageReader, PartitionReader
 from dragoman.adapters.embedded.segment import SegmentFile, log_path, segment_bases
 from dragoman.cli import main
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
+from dragoman.core.errors import DamagedLog
 from dragoman.core.message import Message
 
 Damage = list[tuple[int, int]]
@@ -505,4 +505,17 @@ async def test_the_history_is_read_up_to_the_damage_and_no_further(tmp_path: Pat
     with pytest.raises(DamagedLog):
         log.read("c", 0, 12, 30)
     assert log.read("c", 0, 13, 30).count == 17
+    log.close()
+
+
+async def test_damage_begins_where_reading_begins(tmp_path: Path) -> None:
+    """Whether it was met before or not."""
+    url, path = await damaged_broker(tmp_path, 12)
+    os.truncate(path, places_of(path)[12])
+    log = EmbeddedBroker(url).log()
+    for start in (12, 20, 12, 29):
+        with pytest.raises(DamagedLog) as caught:
+            log.read("c", 0, start, 30)
+        assert (caught.value.first, caught.value.until) == (start, 30)
+        assert (caught.value.where["offset"], caught.value.where["count"]) == (start, 30 - start)
     log.close()

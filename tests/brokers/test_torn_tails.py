@@ -11,10 +11,9 @@ import pytest
 from dragoman.adapters.embedded.appender import Appender
 from dragoman.adapters.embedded.block import SEAL, draft
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.reader import MessageReader, PartitionReader
 from dragoman.adapters.embedded.segment import index_path, log_path, segment_bases
-from dragoman.core.errors import BrokerError, BrokerUnavailable
+from dragoman.core.errors import BrokerError, BrokerUnavailable, DamagedLog
 from dragoman.core.message import Message
 
 

@@ -12,11 +12,14 @@ from itertools import islice
 from typing import Literal, TypeVar
 
 from dragoman.core.broker import Broker, LogReader
+from dragoman.core.errors import DamagedLog
 from dragoman.core.log import Buffer, LogSlice, unpack_headers
 from dragoman.core.message import Message
 
 Start = Literal["earliest", "latest"] | int
 """A number is milliseconds since the epoch."""
+
+Damaged = Callable[[DamagedLog], None]
 
 T = TypeVar("T")
 
@@ -25,12 +28,20 @@ POLL = 0.2
 
 
 async def history(
-    broker: Broker, channel: str, *, start: Start = "earliest", last: int | None = None, follow: bool = False
+    broker: Broker,
+    channel: str,
+    *,
+    start: Start = "earliest",
+    last: int | None = None,
+    follow: bool = False,
+    damaged: Damaged | None = None,
 ) -> AsyncIterator[Message]:
     """The messages of all partitions, merged by time; with ``follow`` also those that come later.
 
-    ``last`` begins so many messages before the end of each partition, whatever ``start`` says. Raises
-    ``ChannelNotFound``; ``Unsupported`` where the broker cannot read its past.
+    ``last`` begins so many messages before the end of each partition, whatever ``start`` says. Messages that
+    cannot be read any more are left out if ``damaged`` is given: it is called, in another thread, for each
+    such range. Raises ``ChannelNotFound``; ``DamagedLog`` without ``damaged``; ``Unsupported`` where the
+    broker cannot read its past.
     """
     # A log is read by one thread alone, and never by the event loop's.
     with ThreadPoolExecutor(1, thread_name_prefix="dragoman-history") as executor:
@@ -42,7 +53,7 @@ async def history(
         try:
             positions = await within(lambda: _positions(log, channel, start, last))
             while True:
-                merged = await within(partial(_merged, log, channel, positions))
+                merged = await within(partial(_merged, log, channel, positions, damaged))
                 while chunk := await within(partial(_some, merged)):
                     for message in chunk:
                         yield message
@@ -71,19 +82,33 @@ def _positions(log: LogReader, channel: str, start: Start, last: int | None) -> 
     return found
 
 
-def _merged(log: LogReader, channel: str, positions: dict[int, int]) -> Iterator[Message]:
+def _merged(
+    log: LogReader, channel: str, positions: dict[int, int], damaged: Damaged | None
+) -> Iterator[Message]:
     """Up to what is the end now. ``positions`` is where to go on afterwards."""
     ends = {partition: end for partition, (_, end) in log.partitions(channel).items()}
-    parts = [_part(log, channel, partition, positions, end) for partition, end in ends.items()]
+    parts = [_part(log, channel, partition, positions, end, damaged) for partition, end in ends.items()]
     return heapq.merge(*parts, key=lambda message: message.timestamp or 0)
 
 
 def _part(
-    log: LogReader, channel: str, partition: int, positions: dict[int, int], end: int
+    log: LogReader,
+    channel: str,
+    partition: int,
+    positions: dict[int, int],
+    end: int,
+    damaged: Damaged | None,
 ) -> Iterator[Message]:
     positions.setdefault(partition, 0)
     while positions[partition] < end:
-        found = log.read(channel, partition, positions[partition], end)
+        try:
+            found = log.read(channel, partition, positions[partition], end)
+        except DamagedLog as error:
+            if damaged is None:
+                raise
+            damaged(error)
+            positions[partition] = error.until
+            continue
         for message in messages_of(found, channel, partition):
             positions[partition] = (message.offset or 0) + 1
             yield message

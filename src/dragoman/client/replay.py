@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 
 from dragoman.client.headers import REPLAYED_FROM
-from dragoman.client.history import Start, history
+from dragoman.client.history import Damaged, Start, history
 from dragoman.client.sequence.parts import resent
 from dragoman.core.broker import Broker
 from dragoman.core.message import Message, with_headers
@@ -22,15 +22,17 @@ async def replay(
     start: Start = "earliest",
     until: int | None = None,
     progress: Callable[[int], None] | None = None,
+    damaged: Damaged | None = None,
 ) -> int:
     """Publish what ``source`` holds now to ``target``: key, headers and frame as they are; how many it were.
 
     ``until`` is milliseconds since the epoch; that moment itself is left out. Each copy has a header that
-    says where it comes from. ``progress`` is told the number so far.
+    says where it comes from. ``progress`` is called with the number so far. Messages that cannot be read any
+    more are left out if ``damaged`` is given: it is called for each such range.
     """
     batch: list[Message] = []
     sent, run = 0, secrets.token_hex(4).encode()
-    async for message in history(broker, source, start=start):
+    async for message in history(broker, source, start=start, damaged=damaged):
         if until is not None and (message.timestamp or 0) >= until:
             continue
         batch.append(resent(_copy(message, target), run))

@@ -241,7 +241,11 @@ class LogReader(Protocol):
         """The first offset whose message has this timestamp (ms) or a later one; the end if there is none."""
 
     def read(self, channel: str, partition: int, start: int, end: int) -> LogSlice:
-        """Messages from ``start`` on, before ``end``: what fits one slice, one at least if any is left."""
+        """Messages from ``start`` on, before ``end``: what fits one slice, one at least if any is left.
+
+        Raises ``DamagedLog`` if the message at ``start`` is kept and cannot be read. Reading goes on from its
+        ``until``.
+        """
 
     def close(self) -> None: ...
 

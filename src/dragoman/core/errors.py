@@ -23,6 +23,7 @@
     │   ├── BrokerUnavailable
     │   ├── Revoked                 the delivery belongs to another member by now
     │   ├── GroupTaken              the group is exclusive and has its member
+    │   ├── DamagedLog              messages were accepted and cannot be read any more
     │   ├── AccessRefused           the broker does not know us, or does not let us do this
     │   └── Unsupported             the broker lacks a capability that was asked for
     ├── ClientError
@@ -167,6 +168,28 @@ class Revoked(BrokerError):
 
 class GroupTaken(BrokerError):
     code = "broker.group-taken"
+
+
+class DamagedLog(BrokerError):
+    """Messages of a partition, from ``first`` on and before ``until``, were accepted and cannot be read."""
+
+    code = "broker.damaged"
+
+    def __init__(
+        self, first: int, until: int, *, next: str = "Restore the file from a copy.", **where: object
+    ) -> None:
+        super().__init__(
+            f"The messages {first} to {until - 1} are damaged in the log, or missing.", next=next
+        )
+        self.where = {**where, "offset": first, "count": until - first}
+        self.first = first
+        self.until = until
+
+    def passable(self, way: str, **where: object) -> DamagedLog:
+        """The same damage, with the way past it that a reader has, and with more of the place."""
+        found = DamagedLog(self.first, self.until, next=f"Restore the file from a copy, or {way}")
+        found.where = {**self.where, **where}
+        return found
 
 
 class AccessRefused(BrokerError):

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from dragoman.core.errors import ConfigurationError
+from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.plan import ReadPlan, open_log
 from dragoman.pipeline.ranges import bound_offsets, grouped, kept_offsets, ranges_between, refuse_lost, split
 from dragoman.pipeline.reading import Range, RangeReader
@@ -25,8 +26,9 @@ class RangePartition(InputPartition):
         self.ranges = ranges
 
     def read_by(self, reader: RangeReader) -> Iterator[Any]:
-        for each in self.ranges:
-            yield from reader.batches(each)
+        with across_spark():
+            for each in self.ranges:
+                yield from reader.batches(each)
 
 
 class ChannelReader(DataSourceReader):
@@ -41,6 +43,7 @@ class ChannelReader(DataSourceReader):
         self._schema = arrow_schema(schema)
         self._seconds = WAIT_SECONDS if plan.options.wait_seconds is None else plan.options.wait_seconds
 
+    @across_spark()
     def partitions(self) -> list[InputPartition]:
         """Called once, on the driver: what is appended later is not seen."""
         ranges = patiently(lambda: planned_ranges(self._plan), self._seconds)

@@ -14,6 +14,7 @@ from dragoman.core.errors import ConfigurationError, DecodeError
 from dragoman.pipeline.arrow import Decoded, Decoder, Mapping
 from dragoman.pipeline.arrow.decoder import struct_type
 from dragoman.pipeline.arrow.rejection import ERROR_TYPE
+from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.layout import ERROR, FRAME
 from dragoman.pipeline.newer import Following
 from dragoman.pipeline.options import RegistryAccess
@@ -95,7 +96,9 @@ def _output(given: Any, plan: _Plan) -> Any:
 def _mapper(plan: _Plan, schema: Any) -> Any:
     def map_batches(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            yield _decoded(plan, schema, batch)
+            with across_spark():
+                decoded = _decoded(plan, schema, batch)
+            yield decoded
 
     return map_batches
 

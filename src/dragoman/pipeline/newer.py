@@ -15,7 +15,6 @@ from dragoman.core.errors import ConfigurationError, Conflict, NotFound, SchemaE
 from dragoman.pipeline.arrow import Mapping, SchemaText
 from dragoman.pipeline.arrow.decoder import struct_type
 from dragoman.pipeline.arrow.formats import column_format
-from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.options import RegistryAccess
 from dragoman.pipeline.schemas import ReaderVersion, Schemas, schemas
 
@@ -56,7 +55,7 @@ class Following:
             latest = _latest(known, self.contract)
             if latest is None or latest.version <= self.own or self._means_the_same(latest.schema):
                 continue
-            raise across_spark(self._conflict(known, written, latest))
+            raise self._conflict(known, written, latest)
 
     def _means_the_same(self, schema: SchemaText) -> bool:
         """Whether a reader of this schema would read nothing else than the stream's."""

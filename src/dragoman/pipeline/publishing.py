@@ -29,6 +29,7 @@ from dragoman.core.message import Message
 from dragoman.core.schema import Schema
 from dragoman.pipeline.arrow import Encoder, SchemaText
 from dragoman.pipeline.arrow.rejection import error_column
+from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.folders import local
 from dragoman.pipeline.options import REGISTRY, RegistryAccess, snake
 from dragoman.pipeline.outlet import AtLeastOnce, Attempt, Once, this_attempt
@@ -158,6 +159,7 @@ class _Publishing:
     def __init__(self, plan: PublishPlan) -> None:
         self.plan = plan
 
+    @across_spark()
     def write(self, iterator: Iterator[Any]) -> Sent:
         """On a worker: encode and send. Nothing of a batch is sent while one of its rows is refused."""
         attempt = this_attempt(self.plan.application, self.plan.options.channel)
@@ -210,6 +212,7 @@ class PublishWriter(_Publishing, DataSourceArrowWriter):
     def __init__(self, plan: PublishPlan) -> None:
         super().__init__(replace(plan, application=plan.application or f"publish-{uuid.uuid4().hex}"))
 
+    @across_spark()
     def commit(self, messages: list[Any]) -> None:
         """One that is run again under the same name refuses rows of its own."""
         self._keep_refused(messages, 0, f"-{uuid.uuid4().hex}")
@@ -219,6 +222,7 @@ class PublishWriter(_Publishing, DataSourceArrowWriter):
 
 
 class PublishStreamWriter(_Publishing, DataSourceStreamArrowWriter):
+    @across_spark()
     def commit(self, messages: list[Any], batchId: int) -> None:
         self._keep_refused(messages, batchId)
 

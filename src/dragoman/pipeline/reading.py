@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dragoman.client.headers import EXPIRES_AT
-from dragoman.core.errors import BrokerError, DecodeError
+from dragoman.core.errors import BrokerError, DamagedLog, DecodeError
 from dragoman.pipeline.arrow import Decoded, Reason, Rejection
 from dragoman.pipeline.arrow.arrays import offsets_of
 from dragoman.pipeline.arrow.frames import headers_of
@@ -21,6 +22,8 @@ from dragoman.pipeline.plan import ReadPlan, decoder_for, open_log
 from dragoman.pipeline.schemas import schemas
 from dragoman.pipeline.slices import Columns, columns_of, joined, unpacked_headers
 from dragoman.pipeline.waiting import patiently
+
+_log = logging.getLogger(__name__)
 
 BATCH_BYTES = 64 << 20
 """So many bytes are a batch, however few messages they are."""
@@ -67,7 +70,13 @@ class RangeReader:
     def _slices(self, range: Range) -> Iterator[Columns]:
         at = range.start
         while at < range.end:
-            found = patiently(lambda at=at: self._read(range, at), self._seconds)  # type: ignore[misc]
+            try:
+                found = patiently(lambda at=at: self._read(range, at), self._seconds)  # type: ignore[misc]
+            except DamagedLog as error:
+                self._refuse_damage(error)
+                at = min(error.until, range.end)
+                _leave_out(range, error.first, at, "damaged in the log, or missing")
+                continue
             if found.count:
                 yield columns_of(found)
             if found.next_offset <= at:
@@ -85,6 +94,11 @@ class RangeReader:
                 channel=range.channel,
                 partition=range.partition,
             )
+        _leave_out(range, at, range.end, "not there any more")
+
+    def _refuse_damage(self, error: DamagedLog) -> None:
+        if self._plan.options.fail_on_data_loss:
+            raise error.passable("set failOnDataLoss to false to go on without the messages.") from None
 
     def _read(self, range: Range, at: int) -> Any:
         return open_log(self._plan.options.broker).read(range.channel, range.partition, at, range.end)
@@ -166,6 +180,17 @@ class RangeReader:
             offset=columns.offsets[row].as_py(),
             field=found.path or None,
         )
+
+
+def _leave_out(range: Range, first: int, until: int, why: str) -> None:
+    _log.warning(
+        "Left out %d messages: %d to %d are %s.",
+        until - first,
+        first,
+        until - 1,
+        why,
+        extra={"channel": range.channel, "partition": range.partition},
+    )
 
 
 def _steps(count: int, width: int) -> Iterator[int]:

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Writ
 
 from dragoman.core.errors import DragomanError
 from dragoman.pipeline.deleted import KEY, note_files
+from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.quarantine import quarantine_rows
 from dragoman.pipeline.state import Decision, State
 from dragoman.pipeline.tables import DataFile, open_table
@@ -73,6 +74,7 @@ class TableWriter(DataSourceStreamArrowWriter):
     def __init__(self, plan: SinkPlan) -> None:
         self.plan = plan
 
+    @across_spark()
     def write(self, iterator: Iterator[Any]) -> Written:
         """On a worker: rows into files that belong to nothing yet."""
         read = 0
@@ -92,6 +94,7 @@ class TableWriter(DataSourceStreamArrowWriter):
             return batch, batch.slice(0, 0)
         return batch.filter(error.is_null()), batch.filter(error.is_valid())
 
+    @across_spark()
     def commit(self, messages: list[Any], batchId: int) -> None:
         """On the driver: quarantine first, then the table, each once for this batch."""
         state = State(Path(self.plan.state), Path(self.plan.home))

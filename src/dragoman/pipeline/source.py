@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSource
 from dragoman.core.defaults import default_broker
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.batch import WAIT_SECONDS, ChannelReader
+from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.options import located, parse_options, take_registry
 from dragoman.pipeline.plan import ReadPlan, make_plan
 from dragoman.pipeline.stream import ChannelStreamReader
@@ -30,22 +31,27 @@ class DragomanSource(DataSource):
     def name(cls) -> str:
         return "dragoman"
 
+    @across_spark()
     def schema(self) -> Any:
         return spark_schema(self._planned().schema())
 
+    @across_spark()
     def reader(self, schema: Any) -> ChannelReader:
         self._refuse_other(schema)
         return ChannelReader(self._planned(), schema)
 
+    @across_spark()
     def streamReader(self, schema: Any) -> ChannelStreamReader:
         self._refuse_other(schema)
         return ChannelStreamReader(self._planned(), schema)
 
+    @across_spark()
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from dragoman.pipeline.publishing import PublishWriter
 
         return PublishWriter(self._publishing(schema, overwrite))
 
+    @across_spark()
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
         from dragoman.pipeline.publishing import PublishStreamWriter
 

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import (
 
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.pipeline.batch import RangePartition
+from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.offsets import Offsets, in_order, limited
 from dragoman.pipeline.plan import ReadPlan, channels_of, open_log
 from dragoman.pipeline.ranges import (
@@ -42,6 +43,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._seconds = WAIT_SECONDS if plan.options.wait_seconds is None else plan.options.wait_seconds
         self._target: Offsets | None = None
 
+    @across_spark()
     def initialOffset(self) -> Offsets:
         """Only asked for when there is no checkpoint."""
 
@@ -52,6 +54,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         return patiently(find, self._seconds)
 
+    @across_spark()
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:
         """While the broker is away there is nothing new: the query waits, and goes on when it is back."""
         try:
@@ -67,6 +70,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = self._plan.options.max_rows_per_trigger
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
+    @across_spark()
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = patiently(self._ends, self._seconds)
 
@@ -76,6 +80,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except BrokerUnavailable:
             return None
 
+    @across_spark()
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         ranges = ranges_between(start, end)
         kept = patiently(self._kept, self._seconds)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from dragoman.core.errors import BrokerError, BrokerUnavailable
+from dragoman.core.errors import BrokerUnavailable
 
 log = logging.getLogger("dragoman.embedded")
 
@@ -20,22 +20,6 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 class DiskFull(BrokerUnavailable):
     """There is no room. What publishes is refused, and what reads goes on."""
-
-
-class DamagedLog(BrokerError):
-    """Messages from ``first`` on and before ``until`` were accepted and cannot be read any more."""
-
-    def __init__(self, folder: Path, first: int, until: int) -> None:
-        super().__init__(
-            f"The messages {first} to {until - 1} are damaged in the log, or missing.",
-            code="broker.damaged",
-            next="Restore the file from a copy, or move the group past them: dragoman channel skip.",
-            folder=folder,
-            offset=first,
-            count=until - first,
-        )
-        self.first = first
-        self.until = until
 
 
 @lru_cache(maxsize=10_000)

@@ -12,7 +12,7 @@ from dragoman.adapters.embedded.columns import slice_of
 from dragoman.adapters.embedded.database import open_database
 from dragoman.adapters.embedded.errors import disk_error
 from dragoman.adapters.embedded.reader import PartitionReader
-from dragoman.core.errors import ChannelNotFound
+from dragoman.core.errors import ChannelNotFound, DamagedLog
 from dragoman.core.log import LogSlice
 
 SLICE_MESSAGES = 10_000
@@ -53,7 +53,11 @@ class EmbeddedLogReader:
         start, end = max(start, first), min(end, last)
         if end <= start:
             return slice_of((), start, start)
-        blocks = self._reader(channel, partition).read(start, end, SLICE_MESSAGES, SLICE_BYTES)
+        try:
+            blocks = self._reader(channel, partition).read(start, end, SLICE_MESSAGES, SLICE_BYTES)
+        except DamagedLog as error:
+            error.where = {**error.where, "channel": channel, "partition": partition}
+            raise
         if not blocks:  # retention was faster
             start = end = min(max(start, self._bounds(channel, partition)[0]), end)
         return slice_of(blocks, start, end)

@@ -8,8 +8,9 @@ from typing import NoReturn
 
 from dragoman.adapters.embedded.block import Block, numbers
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import DamagedLog, disk_error, log_damage
+from dragoman.adapters.embedded.errors import disk_error, log_damage
 from dragoman.adapters.embedded.segment import SegmentFile, log_path, segment_bases
+from dragoman.core.errors import DamagedLog
 from dragoman.core.message import Message
 
 
@@ -42,7 +43,7 @@ class PartitionReader:
         damage = self._damage
         try:
             if damage is not None and damage.first <= start < damage.until and self._is_as_it_was():
-                raise damage
+                raise DamagedLog(start, damage.until, folder=self._folder)
             return self._read(start, end, count, size)
         except OSError as error:
             self.close()
@@ -183,7 +184,7 @@ class PartitionReader:
 
     def _raise(self, first: int, until: int, start: int) -> NoReturn:
         log_damage(self._folder, first, until)
-        self._damage = DamagedLog(self._folder, max(first, start), until)
+        self._damage = DamagedLog(max(first, start), until, folder=self._folder)
         self._damaged_state = self._state()
         # Going on behind the damage looks for the place again.
         self._next = -1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -12,11 +13,10 @@ from dragoman.adapters.embedded.bell import Bell
 from dragoman.adapters.embedded.channels import ChannelFiles
 from dragoman.adapters.embedded.database import Database
 from dragoman.adapters.embedded.delayed import NEXT_DUE
-from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.share import Plan, Share
 from dragoman.core.broker import revoked
-from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.errors import BrokerUnavailable, DamagedLog
 from dragoman.core.message import Message
 
 _T = TypeVar("_T")
@@ -103,7 +103,7 @@ class EmbeddedReceiver:
             try:
                 plan = share.plan(limit, start, end, now)
             except DamagedLog as error:
-                damage = error
+                damage = self._passable(error, share)
                 continue
             except BaseException:
                 _undo(plans)
@@ -116,6 +116,14 @@ class EmbeddedReceiver:
         if damage is not None and not plans and not any(share.progress.busy for share in shares):
             raise damage
         return plans
+
+    def _passable(self, damage: DamagedLog, share: Share) -> DamagedLog:
+        command = ["dragoman", "channel", "skip", share.channel, "--group", self._membership.team]
+        return damage.passable(
+            f"move the group past the damage: {shlex.join(command)}.",
+            channel=share.channel,
+            partition=share.place[1],
+        )
 
     def _until_due(self, now: float) -> float:
         shares = [share for share in self._membership.shares.values() if share.place not in self._held]

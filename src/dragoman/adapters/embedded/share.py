@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.groups import Place
 from dragoman.adapters.embedded.reader import MessageReader
+from dragoman.core.errors import DamagedLog
 from dragoman.core.message import Message
 from dragoman.core.progress import Due, Progress
 

@@ -6,9 +6,9 @@ import sqlite3
 
 from dragoman.adapters.embedded import groups
 from dragoman.adapters.embedded.channels import ChannelFiles
-from dragoman.adapters.embedded.errors import DamagedLog
 from dragoman.adapters.embedded.reader import PartitionReader
 from dragoman.core.broker import DamagedRange
+from dragoman.core.errors import DamagedLog
 from dragoman.core.progress import Progress
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -27,10 +27,36 @@ from dragoman.cli.output import Json, answer_no, emit_json, err, hint, run, say
 from dragoman.client.history import history
 from dragoman.client.jsonvalue import encode_json
 from dragoman.client.replay import replay as replay_channel
-from dragoman.core.errors import MessageError
+from dragoman.core.errors import DamagedLog, MessageError
 from dragoman.core.message import Message
 
 BATCH = 500
+
+SkipDamaged = Annotated[
+    bool, typer.Option("--skip-damaged", help="Leave out messages that cannot be read any more.")
+]
+
+T = TypeVar("T")
+
+
+class LeftOut:
+    """Names each damaged range that is left out, and counts the messages."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, damage: DamagedLog) -> None:
+        number = damage.until - damage.first
+        self.count += number
+        place = f"partition {damage.where.get('partition')}, offsets {damage.first} to {damage.until - 1}"
+        err.print(f"Left out {number} damaged: {place}.", markup=False, soft_wrap=True)
+
+
+async def _passable(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await work
+    except DamagedLog as error:
+        raise error.passable("leave the messages out: add --skip-damaged.") from None
 
 
 def publish(
@@ -99,6 +125,7 @@ def tail(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Show frames as they are, without a registry.")] = False,
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = None,
     registry: RegistryUrl = None,
     as_json: bool = Json,
@@ -108,6 +135,7 @@ def tail(
     Example: dragoman channel tail orders --from earliest --follow
     """
     begin = None if start is None else moment(start)
+    left_out = LeftOut()
 
     async def work() -> None:
         async with AsyncExitStack() as stack:
@@ -120,6 +148,7 @@ def tail(
                 start=begin or "earliest",
                 last=last if begin is None else None,
                 follow=follow,
+                damaged=left_out if skip_damaged else None,
             ):
                 show(await readable(message, contracts), as_json)
                 shown += 1
@@ -127,7 +156,7 @@ def tail(
                     return
 
     try:
-        run(work())
+        run(_passable(work()))
     except KeyboardInterrupt:
         hint("Stopped.")
 
@@ -137,6 +166,7 @@ def replay(
     target: Annotated[str, typer.Argument(help="The channel to publish to; may be the same.")],
     start: From = None,
     until: Annotated[str | None, typer.Option(help="Leave out this time and what came later.")] = None,
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
@@ -146,12 +176,14 @@ def replay(
     """
     end = None if until is None else milliseconds(until)
     begin = moment(start or "earliest")
+    left_out = LeftOut()
+    damaged = left_out if skip_damaged else None
 
     async def work() -> int:
         async with connected(broker) as opened:
             await opened.describe(target)
             if as_json or not err.is_terminal:
-                return await replay_channel(opened, source, target, start=begin, until=end)
+                return await replay_channel(opened, source, target, start=begin, until=end, damaged=damaged)
             with err.status("Replaying") as status:
                 return await replay_channel(
                     opened,
@@ -159,12 +191,14 @@ def replay(
                     target,
                     start=begin,
                     until=end,
+                    damaged=damaged,
                     progress=lambda sent: status.update(f"Replayed {sent:,} messages"),
                 )
 
-    sent = run(work())
+    sent = run(_passable(work()))
     if as_json:
-        emit_json({"source": source, "target": target, "replayed": sent})
+        answer = {"source": source, "target": target, "replayed": sent}
+        emit_json({**answer, "damaged": left_out.count} if skip_damaged else answer)
     else:
         say(f"Replayed {sent} message{'s' if sent != 1 else ''} from {source} to {target}.")
 
