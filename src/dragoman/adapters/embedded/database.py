@@ -21,7 +21,7 @@ from dragoman.adapters.embedded.errors import DiskFull, disk_error
 from dragoman.adapters.embedded.reserve import Reserve, give_up_reserve
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
-VERSION = 2
+VERSION = 3
 PATIENCE = 30.0
 CHECKPOINT_EVERY = 500
 """So many transactions."""
@@ -34,7 +34,7 @@ CREATE TABLE channel (
 CREATE TABLE team (name TEXT PRIMARY KEY, version INTEGER NOT NULL, durable INTEGER NOT NULL DEFAULT 1)
     WITHOUT ROWID;
 CREATE TABLE member (
-    id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, expires REAL NOT NULL,
+    id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, lease REAL NOT NULL,
     sharing TEXT NOT NULL DEFAULT 'shared', rank INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX member_team ON member (team);
 CREATE TABLE share (
@@ -57,9 +57,18 @@ _UPGRADES = {
 ALTER TABLE team ADD COLUMN durable INTEGER NOT NULL DEFAULT 1;
 ALTER TABLE member ADD COLUMN sharing TEXT NOT NULL DEFAULT 'shared';
 ALTER TABLE member ADD COLUMN rank INTEGER NOT NULL DEFAULT 0;
-"""
+""",
+    2: """
+ALTER TABLE member RENAME COLUMN expires TO lease;
+UPDATE member SET lease = 0;
+""",
 }
-"""From an older version of the tables to the next."""
+"""From an older version of the tables to the next.
+
+Up to version 2 leases are times of the wall clock, later they are times of the monotonic clock. So all leases
+that are found at the upgrade have ended. A process of an older version that still runs does not find their
+column any more: it gets an error, and does not remove the newer members, whose leases it would misread.
+"""
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -109,9 +118,8 @@ def _prepare(connection: sqlite3.Connection, root: Path, fsync: str) -> None:
     if found == 0:
         connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT")
     elif found in _UPGRADES:
-        connection.executescript(
-            f"BEGIN IMMEDIATE; {_UPGRADES[found]} PRAGMA user_version = {VERSION}; COMMIT"
-        )
+        steps = "".join(_UPGRADES[version] for version in range(found, VERSION))
+        connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {VERSION}; COMMIT")
     elif found != VERSION:
         raise ConfigurationError(
             f"The broker's files are of version {found}; this program knows {VERSION}.",

@@ -35,11 +35,11 @@ def open_shares(connection: sqlite3.Connection, team: str, channel: int, positio
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """``channels`` are ids; ``expires`` is the end of its lease."""
+    """``channels`` are ids; ``lease`` is when its lease ends."""
 
     id: str
     channels: list[int]
-    expires: float
+    lease: float
     sharing: Sharing
 
 
@@ -55,7 +55,7 @@ def join(connection: sqlite3.Connection, team: str, member: Member) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO member SELECT ?1, ?2, ?3, ?4, ?5, coalesce(max(rank), 0) + 1"
         " FROM member WHERE team = ?2",
-        (member.id, team, json.dumps(member.channels), member.expires, member.sharing),
+        (member.id, team, json.dumps(member.channels), member.lease, member.sharing),
     )
     announce(connection, team)
 
@@ -70,9 +70,9 @@ def forget(connection: sqlite3.Connection, team: str) -> None:
         connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (team,))  # noqa: S608
 
 
-def renew(connection: sqlite3.Connection, member: str, expires: float) -> bool:
+def renew(connection: sqlite3.Connection, member: str, lease: float) -> bool:
     """``False`` if the others took us for dead."""
-    return connection.execute("UPDATE member SET expires = ? WHERE id = ?", (expires, member)).rowcount > 0
+    return connection.execute("UPDATE member SET lease = ? WHERE id = ?", (lease, member)).rowcount > 0
 
 
 def leave(connection: sqlite3.Connection, team: str, member: str) -> None:
@@ -99,10 +99,10 @@ def version(connection: sqlite3.Connection, team: str) -> int:
 def members(connection: sqlite3.Connection, team: str) -> list[Member]:
     """In the order in which they joined."""
     rows = connection.execute(
-        "SELECT id, channels, expires, sharing FROM member WHERE team = ? ORDER BY rank, id", (team,)
+        "SELECT id, channels, lease, sharing FROM member WHERE team = ? ORDER BY rank, id", (team,)
     )
     return [
-        Member(id, json.loads(channels), expires, Sharing(sharing)) for id, channels, expires, sharing in rows
+        Member(id, json.loads(channels), lease, Sharing(sharing)) for id, channels, lease, sharing in rows
     ]
 
 

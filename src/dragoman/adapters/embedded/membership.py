@@ -66,7 +66,7 @@ class Membership:
                 groups.forget(connection, team)
 
     def _is_gone(self, member: Member, now: float) -> bool:
-        return member.expires < now or is_dead(self._options.root, member.id)
+        return member.lease < now or is_dead(self._options.root, member.id)
 
     def join(self, connection: sqlite3.Connection) -> None:
         self._join(connection, monotonic())
