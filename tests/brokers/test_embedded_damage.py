@@ -7,23 +7,29 @@ import json
 import logging
 import os
 import shutil
+import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dragoman import Client, Payload, endpoint
 from dragoman.adapters.embedded import EmbeddedBroker
 from dragoman.adapters.embedded import reader as reader_module
 from dragoman.adapters.embedded.appender import Appender
 from dragoman.adapters.embedded.block import HEADER, block_at, draft
 from dragoman.adapters.embedded.bounds import Bounds
+from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.reader import MessageReader, PartitionReader
+from dragoman.adapters.embedded.receiver import EmbeddedReceiver
 from dragoman.adapters.embedded.segment import SegmentFile, log_path, segment_bases
 from dragoman.cli import main
+from dragoman.client import consumer
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import DamagedLog
@@ -405,6 +411,83 @@ async def test_sound_messages_before_the_damage_come_first_then_it_is_reported(
     await broker.close()
     lines = [each for each in caplog.records if getattr(each, "error_code", "") == "broker.damaged"]
     assert len(lines) == 1
+
+
+async def test_known_damage_does_not_end_the_wait_for_other_partitions(tmp_path: Path) -> None:
+    url, _ = await damaged_broker(tmp_path, 0)
+    broker = EmbeddedBroker(url)
+    await broker.connect()
+    receiver = await broker.subscribe(Subscription(channels=("c",), group="g", start="earliest"))
+    await receiver.acknowledge(await receiver.receive(100, 0.1))
+    with pytest.raises(DamagedLog) as caught:
+        await receiver.receive(100, 60.0)
+    assert caught.value.where["channel"] == "c" and caught.value.where["partition"] == 0
+    assert "dragoman channel skip c --group g" in caught.value.next
+
+    waiting = asyncio.create_task(receiver.receive(100, 60.0))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await broker.publish([Message("c", b"later", partition=1)])
+    assert [message.payload for message in await waiting] == [b"later"]
+    await broker.close()
+
+
+async def test_a_client_with_one_damaged_channel_handles_the_other_and_logs_the_damage_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, _ = await damaged_broker(tmp_path, 12)
+    publisher = EmbeddedBroker(url)
+    await publisher.connect()
+    await publisher.create(Channel("good", 1))
+    joined: list[Membership] = []
+    join = Membership._join
+
+    def counted(self: Membership, connection: sqlite3.Connection, now: float) -> None:
+        joined.append(self)
+        join(self, connection, now)
+
+    monkeypatch.setattr(Membership, "_join", counted)
+    monkeypatch.setattr(consumer, "IDLE_WAIT", 0.01)
+    monkeypatch.setattr(consumer, "_rest", lambda failures: 0.001)
+    rounds = 0
+    handled: list[bytes] = []
+
+    async def receive(self: EmbeddedReceiver, limit: int, timeout: float) -> Sequence[Message]:
+        nonlocal rounds
+        try:
+            return await real(self, limit, timeout)
+        except DamagedLog:
+            rounds += 1
+            raise
+
+    real = EmbeddedReceiver.receive
+    monkeypatch.setattr(EmbeddedReceiver, "receive", receive)
+
+    @endpoint("c", group="g")
+    async def on_bad(payload: Annotated[bytes, Payload]) -> None:
+        handled.append(payload)
+
+    @endpoint("good", group="g")
+    async def on_good(payload: Annotated[bytes, Payload]) -> None:
+        handled.append(payload)
+
+    with caplog.at_level(logging.INFO):
+        async with Client(url, "memory://", [on_bad, on_good]), asyncio.timeout(60):
+            for number in range(10):
+                until = rounds + 2
+                while rounds < until:
+                    await asyncio.sleep(0)
+                await publisher.publish([Message("good", b"good %d" % number)])
+                while b"good %d" % number not in handled:
+                    await asyncio.sleep(0)
+    await publisher.close()
+
+    assert len(handled) == 12 + 5 + 10
+    assert len(joined) == 1
+    lines = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert sorted(each.name for each in lines) == ["dragoman.client", "dragoman.embedded"]
+    assert all(each.exc_info is None and each.error_code == "broker.damaged" for each in lines)  # type: ignore[attr-defined]
 
 
 async def test_a_group_is_moved_past_the_damage_while_it_receives(tmp_path: Path) -> None:

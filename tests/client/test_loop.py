@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from dragoman.client import consumer as loop
 from dragoman.client import flight
 from dragoman.client.flight import Flight
 from dragoman.core.broker import Acknowledgement
-from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.errors import BrokerUnavailable, DamagedLog
 from dragoman.core.run import Listed
 from tests.client.scripted import ScriptedBroker, numbered
 from tests.client.waiting import until
@@ -313,6 +314,42 @@ async def test_a_broker_that_goes_away_is_waited_for(
         broker.receiver.deliver(*numbered(2, start=2))
         await until(lambda: 3 in broker.receiver.offsets)
     assert handled == [0, 1, 2, 3]
+
+
+async def test_damage_is_logged_once_for_each_place_and_the_receiver_stays(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop, "_rest", lambda failures: 0.001)
+    handled: list[int] = []
+
+    async def handle(number: int) -> None:
+        handled.append(number)
+
+    def damage(first: int) -> DamagedLog:
+        return DamagedLog(first, first + 2, next="Restore it.", folder="/log", channel="bad", partition=1)
+
+    with caplog.at_level(logging.INFO):
+        async with client(broker, worker(handle)):
+            for number in range(5 * loop.PATIENCE):
+                broker.receiver.fail(damage(7))
+                if number % 4 == 0:
+                    broker.receiver.deliver(*numbered(1, start=number // 4))
+            broker.receiver.fail(damage(20))
+            broker.receiver.deliver(*numbered(1, start=4))
+            await until(lambda: 4 in broker.receiver.offsets)
+
+    assert handled == [0, 1, 2, 3, 4]
+    assert len(broker.receivers) == 1
+    lines: list[Any] = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert [(each.offset, each.count) for each in lines] == [(7, 2), (20, 2)]
+    for each in lines:
+        assert each.exc_info is None and "Restore it." in each.getMessage()
+        assert (each.error_code, each.folder, each.channel, each.partition) == (
+            "broker.damaged",
+            "/log",
+            "bad",
+            1,
+        )
 
 
 async def test_an_unforeseen_error_of_an_adapter_does_not_end_the_loop(

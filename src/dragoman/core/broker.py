@@ -110,7 +110,8 @@ class Receiver(Protocol):
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         """Wait for at least one message, at most ``timeout`` seconds; give up to ``limit``, else none.
 
-        Within a partition they come in order of offset. Safe to cancel: nothing is lost.
+        Within a partition they come in order of offset. Safe to cancel: nothing is lost. Raises
+        ``DamagedLog`` if a partition stops at damage and no other has messages; the receiver stays usable.
         """
 
     async def acknowledge(self, messages: Sequence[Message]) -> None:

@@ -48,6 +48,8 @@ class EmbeddedReceiver:
         self._look_at = 0.0
         self._turn = 0
         self._held: set[tuple[int, int | None]] = set()
+        self._met: set[tuple[object, ...]] = set()
+        """The damage that was raised before."""
 
     async def receive(self, limit: int, timeout: float) -> Sequence[Message]:
         # Others get their turn, however busy the channel is. Nothing is taken before this point.
@@ -58,10 +60,14 @@ class EmbeddedReceiver:
                 raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
             await self._look_around()
             now = time.time()
-            plans = self._plans(limit, now)
+            plans, damage = self._plans(limit, now)
             taken = await self._deliver(plans) if plans else []
             remaining = deadline - time.monotonic()
-            if taken or remaining <= 0:
+            if taken:
+                return taken
+            if damage is not None and (self._is_new(damage) or remaining <= 0):
+                raise damage
+            if remaining <= 0:
                 return taken
             await self._bell.wait(min(remaining, self._until_due(now)))
 
@@ -80,15 +86,15 @@ class EmbeddedReceiver:
         if self._membership.due(now, version):
             await self._database.write(self._membership.balance)
 
-    def _plans(self, limit: int, now: float) -> list[Plan]:
+    def _plans(self, limit: int, now: float) -> tuple[list[Plan], DamagedLog | None]:
         """What could be delivered. Partitions take turns at being the first that is asked.
 
-        A damaged partition does not hold back the others. The damage is raised when there is nothing else to
+        A damaged partition does not hold back the others. The damage counts when there is nothing else to
         deliver and nothing in flight, so that handlers of sound messages can end first.
         """
         shares = list(self._membership.shares.values())
         if not shares:
-            return []
+            return [], None
         self._turn = (self._turn + 1) % len(shares)
         bounds = {id: files.bounds.all() for id, files in self._files.items()}
         plans: list[Plan] = []
@@ -113,9 +119,17 @@ class EmbeddedReceiver:
                 limit -= len(plan.messages)
             if limit <= 0:
                 break
-        if damage is not None and not plans and not any(share.progress.busy for share in shares):
-            raise damage
-        return plans
+        if plans or any(share.progress.busy for share in shares):
+            damage = None
+        return plans, damage
+
+    def _is_new(self, damage: DamagedLog) -> bool:
+        """Damage is raised at once when it is new. Later ``receive`` waits for other partitions first."""
+        known = damage.where["channel"], damage.where["partition"], damage.first, damage.until
+        if known in self._met:
+            return False
+        self._met.add(known)
+        return True
 
     def _passable(self, damage: DamagedLog, share: Share) -> DamagedLog:
         command = ["dragoman", "channel", "skip", share.channel, "--group", self._membership.team]
