@@ -210,6 +210,47 @@ async def test_messages_larger_than_the_room_for_reading_ahead_are_delivered(
         assert sum(lag.behind for lag in await broker.lag(channel, channel)) == 0
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_paused_partition_that_moves_away_and_comes_back_is_delivered(
+    kafka_server: Kafka, protocol: str
+) -> None:
+    options = f"group.protocol={protocol}&handover=0.1"
+    async with connected(kafka_server, options) as broker, connected(kafka_server, options) as other:
+        channel = await fresh(broker, partitions=2)
+        subscription = Subscription((channel,), channel)
+        first = await broker.subscribe(subscription)
+        for partition in (0, 1):
+            await broker.publish([Message(channel, b"%d" % n, partition=partition) for n in range(20)])
+        held = await received(first, 40)
+        await first.release([next(one for one in held if one.partition == p) for p in (0, 1)], 600.0)
+        await until(lambda: all(holding.paused for holding in first._holdings.values()))
+        second = await other.subscribe(subscription)
+        await until(lambda: len(places(first)) == 1)
+        [moved] = {0, 1} - places(first)
+        await second.close()
+        await until(lambda: len(places(first)) == 2)
+        again = await received(first, 20)
+        assert {message.partition for message in again} == {moved}
+        assert numbers(again) == list(range(20))
+
+
+async def test_first_messages_that_fill_the_room_do_not_slow_the_others_down(
+    kafka_server: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "_FULL_FOR", 600.0)
+    async with connected(kafka_server, "read_ahead_bytes=400000") as broker:
+        channel = await fresh(broker, partitions=2)
+        receiver = await broker.subscribe(Subscription((channel,), channel))
+        receiver.hold({(channel, 0)})
+        monkeypatch.setattr(receiving, "_FULL_FOR", 0.05)
+        await broker.publish([Message(channel, bytes(300_000), partition=0) for _ in range(3)])
+        await until(lambda: any(holding.paused for holding in receiver._holdings.values()))
+        monkeypatch.setattr(receiving, "_FULL_FOR", 600.0)
+        for number in range(20):
+            await broker.publish([Message(channel, b"%d" % number, partition=1)])
+            assert numbers(await received(receiver, 1)) == [number]
+
+
 async def test_a_delay_holds_up_one_partition_only(kafka_server: Kafka) -> None:
     async with connected(kafka_server) as broker:
         channel = await fresh(broker, partitions=2)

@@ -334,11 +334,20 @@ class KafkaReceiver:
                         self._pause(place, holding)
 
     def _filled(self) -> float:
-        """How full the queues are, by messages or by bytes. From 1.0 on, nothing more is fetched."""
+        """How full the queues are, by messages or by bytes. From 1.0 on, nothing more is fetched.
+
+        Partitions that are full wait until they are emptied. The others have the room that those leave, and
+        half of it at least: the first message of each full one stays, however large it is.
+        """
         with self._changed:
-            count = sum(holding.waiting for holding in self._holdings.values())
-            size = sum(holding.waiting_bytes for holding in self._holdings.values())
-        return max(count / ROOM, size / max(self._room(), 1))
+            full = [holding for holding in self._holdings.values() if holding.full]
+            others = [holding for holding in self._holdings.values() if not holding.full]
+            counts = [sum(holding.waiting for holding in some) for some in (full, others)]
+            sizes = [sum(holding.waiting_bytes for holding in some) for some in (full, others)]
+        return max(
+            taken / max(room - by_full, room / 2, 1)
+            for (by_full, taken), room in ((counts, ROOM), (sizes, self._room()))
+        )
 
     def _share(self) -> tuple[float, float]:
         """Messages and bytes that a partition may hold while it stops the others."""
@@ -416,7 +425,10 @@ class KafkaReceiver:
                 return
             for place, offset in positions.items():
                 self._holdings[place] = Holding.starting(offset)
-        self.consumer.incremental_assign([TopicPartition(*place, positions[place]) for place in places])
+        assigned = [TopicPartition(*place, positions[place]) for place in places]
+        self.consumer.incremental_assign(assigned)
+        # The driver remembers a pause, also of a partition that was away meanwhile.
+        self.consumer.resume(assigned)
         if new:
             self.consumer.commit(offsets=[position(place, positions[place], self._durable) for place in new])
 
