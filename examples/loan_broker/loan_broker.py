@@ -22,6 +22,8 @@ from .records import (
     LoanRequestDto,
 )
 
+NUMBER = "1"
+"""The identifier of this broker."""
 BANKS = (1, 2, 3)
 PATIENCE = 1.0
 """Seconds that banks have for their proposals. One that does not want the customer says nothing."""
@@ -60,7 +62,10 @@ class LoanBroker:
         return LoanReplyDto(best.quoteId, best.interestRate, message.requestId)
 
     async def ask_credit_score_request(self, message: CreditBureauRequestDto) -> CreditBureauReplyDto:
-        return await self.client.request(CREDIT_SCORE_REQUEST, message, reply=CreditBureauReplyDto)
+        headers = {"brokerId": NUMBER}
+        return await self.client.request(
+            CREDIT_SCORE_REQUEST, message, reply=CreditBureauReplyDto, headers=headers
+        )
 
     async def proposals(self, wish: BankLoanRequest) -> list[BankLoanReply]:
         """Those that come in time. If none does, the first that comes."""

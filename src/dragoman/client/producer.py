@@ -35,6 +35,7 @@ class Producer(Generic[T]):
     __slots__ = (
         "_bound",
         "_broker",
+        "_check_headers",
         "_contracts",
         "_counters",
         "_encode",
@@ -56,7 +57,7 @@ class Producer(Generic[T]):
         sending: Sending = Sending(),
     ) -> None:
         self.channel = channel
-        self._expires_in, self._in_parts = sending
+        self._expires_in, self._in_parts, self._check_headers = sending
         self._bound = bound
         self._encode = bound.encode
         self._broker = broker
@@ -118,6 +119,8 @@ class Producer(Generic[T]):
         payload = None if value is None else self._encode(value)
         if self._needs_ids:
             pairs = named(pairs)
+        if self._check_headers is not None and value is not None:
+            self._check_headers(pairs)
         return Message(self.channel, payload, raw_key, pairs, partition)
 
     async def publish_many(
@@ -133,6 +136,8 @@ class Producer(Generic[T]):
         if delay:
             self._check_delay(delay)
         channel, encode, pairs = self.channel, self._encode, self._expiring(headers_of(headers), None)
+        if self._check_headers is not None:
+            self._check_headers(pairs)
         messages: Sequence[Message]
         if key is None:
             messages = Alike(channel, list(map(encode, values)), pairs, partition)

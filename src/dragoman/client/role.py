@@ -11,6 +11,7 @@ from dragoman.client.endpoint import Endpoint
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import MODELS, load
+from dragoman.core.message import Headers
 from dragoman.core.schema import Schema
 
 
@@ -21,6 +22,8 @@ class Sending(NamedTuple):
     """Seconds."""
     in_parts: bool = False
     """As a sequence, however large they are."""
+    check_headers: Callable[[Headers], None] | None = None
+    """Raises ``EncodeError`` for headers that are not the model's."""
 
 
 @dataclass(frozen=True, slots=True)

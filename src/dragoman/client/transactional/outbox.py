@@ -57,6 +57,8 @@ class Outbox(Generic[T]):
         if self._sending.expires_in is not None:
             marks.append(expiring(self._clock.now() + self._sending.expires_in))
         whole = Message(self.channel, self._bound.encode(value), plain_key(key), with_headers(pairs, *marks))
+        if self._sending.check_headers is not None:
+            self._sending.check_headers(whole.headers)
         for each in cut(whole, PART) if self._sending.in_parts else (whole,):
             tx.execute(
                 _INSERT, (each.channel, each.key, each.payload, pack_headers(each.headers), time.time())

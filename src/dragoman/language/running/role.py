@@ -20,6 +20,7 @@ from dragoman.language.generators.code.records import payload_record
 from dragoman.language.model import Interaction, Model, load_model
 from dragoman.language.path import channel_name, path_names
 from dragoman.language.running.conditions import Select
+from dragoman.language.running.headers import header_check, to_be_given
 from dragoman.language.running.parameters import mistyped, pattern, values_in
 from dragoman.language.running.payloads import unlike, with_payload_types
 from dragoman.language.running.places import broker_url
@@ -85,7 +86,9 @@ class Role:
                 else "Let it use or provide the channel in the model.",
                 model=self.place(self.endpoint),
             )
-        return Sending(_expiry(interaction.message), _in_parts(interaction.message))
+        message = interaction.message
+        check = header_check(self.model, message, self.place(message))
+        return Sending(_expiry(message), _in_parts(message), check)
 
     def owned(self, channel: str) -> Owned | None:
         found = self._carried(channel)
@@ -197,6 +200,9 @@ class Role:
             if address is not None and address.pointer.value not in _RETURN_ADDRESSES:
                 said = f"the return address is '{address.pointer.value}', a client has it in '{REPLY_TO}'"
                 yield f"{each.message.name.text}: {said} ({self.place(address)})."
+        for each in self.sent:
+            if each.message.part == "reply":
+                yield from self._headers_of_reply(each.message)
         for each in self.received:
             if each.message.part == "reply" and not each.provides and each.use.conditions:
                 said = "a reply is for who asked, so no condition can turn it away"
@@ -217,6 +223,12 @@ class Role:
             name = self.endpoint.name.text
             said = f"it selects messages in the group of all that name none, and so may {_named(rivals)}"
             yield f"{endpoint.name}: {said}; name a group of its own, such as group={name!r} ({place})."
+
+    def _headers_of_reply(self, reply: s.Message) -> Iterator[str]:
+        for name in to_be_given(self.model, reply):
+            said = f"the model wants the header '{name}', and a reply has none of its own"
+            wanted = "make it optional, or part of the payload"
+            yield f"{reply.name.text}: {said}; {wanted} ({self.place(reply)})."
 
     def _not_durable(self, broker: Capabilities) -> Iterator[str]:
         """Channels whose messages the broker would lose, although the model guarantees them."""

@@ -27,6 +27,7 @@ from dragoman.language.generators.definitions import Definition
 from dragoman.language.model import Interaction, Model
 from dragoman.language.pointer import read_pointer
 from dragoman.language.printer import inline_value
+from dragoman.language.running.headers import to_be_given
 
 _WIDTH = 100
 
@@ -106,7 +107,7 @@ def controller_module(model: Model, endpoint: str) -> str:
         reply = _reply(each)
         if reply is not None:
             records.add(payload_record(reply))
-        methods.append(_sender(each, reply))
+        methods.append(_sender(each, reply, bool(to_be_given(model, each.message))))
     node = model.endpoints[endpoint]
     about = node.description.value if node.description else f"The endpoint {endpoint}."
     dragoman = [*(["Client"] if sent else []), *(["controller", "endpoint"] if received else [])]
@@ -211,21 +212,30 @@ def _correlated(request: Definition, each: Interaction, reply: s.Message) -> dic
     return {token: f"message.{fields[token]}"} if token in fields else {}
 
 
-def _sender(each: Interaction, reply: s.Message | None) -> str:
+def _sender(each: Interaction, reply: s.Message | None, headers: bool) -> str:
     record, verb = class_name(payload_record(each.message)), snake(each.message.name.text)
     given = {
-        f"{one.name}_value" if one.name in ("self", "client", "message") else one.name: one.type
+        f"{one.name}_value" if one.name in ("self", "client", "headers", "message") else one.name: one.type
         for one in parameters(each.message)
     }
     name = channel_expression(each.message, given)
     arguments = f"client: Client, message: {record}"
     arguments += "".join(f", {parameter}: {type}" for parameter, type in given.items())
+    arguments += ", headers: dict[str, str]" if headers else ""
+    more = ", headers=headers" if headers else ""
     if reply is None:
-        body = f"        await client.publish({name}, message)\n"
+        body = _call("await client.publish", f"{name}, message{more}")
         return _function(f"send_{verb}", arguments, "None") + body
     answer = class_name(payload_record(reply))
-    body = f"        return await client.request({name}, message, reply={answer})\n"
+    body = _call("return await client.request", f"{name}, message, reply={answer}{more}")
     return _function(f"ask_{verb}", arguments, answer) + body
+
+
+def _call(function: str, arguments: str) -> str:
+    line = f"        {function}({arguments})\n"
+    if len(line) <= _WIDTH:
+        return line
+    return f"        {function}(\n            {arguments}\n        )\n"
 
 
 def _function(name: str, arguments: str, returns: str) -> str:
