@@ -60,6 +60,15 @@ async def panic() -> None:
     raise PanicException("index out of bounds")
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise AttributeError("not set yet")
+
+
+async def raise_what_cannot_be_said() -> None:
+    raise Speechless
+
+
 async def fail_a_test() -> None:
     pytest.fail("not what was expected")
 
@@ -123,6 +132,7 @@ def this_task() -> asyncio.Task[Any]:
 
 FAILING = [
     panic,
+    raise_what_cannot_be_said,
     fail_a_test,
     raise_a_generators_end,
     raise_a_cancellation,

@@ -56,6 +56,14 @@ def code_of(cause: BaseException) -> str:
     return cause.code if isinstance(cause, DragomanError) else "endpoint.failed"
 
 
+def _said_by(cause: BaseException) -> str:
+    """An error of the application may fail to say what it is. That must not keep its letter from being sent."""
+    try:
+        return str(cause)
+    except Exception as error:
+        return f"The text of this error could not be made: {type(error).__qualname__}."
+
+
 def _cause(delivery: Delivery, cause: BaseException) -> list[tuple[str, bytes]]:
     message, route = delivery.message, delivery.route
     now = int(time.time() * 1000)
@@ -70,13 +78,13 @@ def _cause(delivery: Delivery, cause: BaseException) -> list[tuple[str, bytes]]:
         names.ENDPOINT: route.endpoint,
         names.ERROR_CODE: code_of(cause),
         names.ERROR_TYPE: f"{type(cause).__module__}.{type(cause).__qualname__}",
-        names.ERROR_MESSAGE: str(cause)[:LONGEST_TEXT],
+        names.ERROR_MESSAGE: _said_by(cause)[:LONGEST_TEXT],
         names.ATTEMPTS: delivery.attempt if delivery.failure is not None else 0,
         names.DELIVERIES: message.attempt,
         names.FIRST_FAILED_AT: _first_failed(message) or delivery.failed_at or now,
         names.FAILED_AT: now,
     }
-    # What an error says may not be text that can be written; that must not keep its letter from being sent.
+    # What an error says may not be text that can be written; its letter is sent all the same.
     return [
         (name, str(value).encode(errors="backslashreplace"))
         for name, value in known.items()
