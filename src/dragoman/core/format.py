@@ -15,7 +15,9 @@ class Policy(StrEnum):
     """How a format's checker judges what the field's usual tools are of two minds about."""
 
     STRICT = "STRICT"
+    """What the usual checkers refuse."""
     LENIENT = "LENIENT"
+    """Less: what writers could have sent, but by intent did not, does not count."""
     EXACT = "EXACT"
     """Also what the usual checkers overlook."""
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dragoman.core.contract import Compatibility, Incompatibility, Verdict
 from dragoman.core.database import Transaction
 from dragoman.core.errors import IncompatibleSchema
-from dragoman.core.format import Policy
 from dragoman.registry.model import Json, Settings, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.parsing import Parser
@@ -51,7 +50,7 @@ def _judge_strategy(
     if not strategy.transitive:
         compared = compared[-1:]
     numbered = [_numbered(tx, parser, each) for each in compared]
-    return check_strategy(parsed.format, parsed.schema, numbered, strategy, settings.policy or Policy.STRICT)
+    return check_strategy(parsed.format, parsed.schema, numbered, strategy, settings.policy)
 
 
 def _numbered(tx: Transaction, parser: Parser, version: StoredVersion) -> Numbered:

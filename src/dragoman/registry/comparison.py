@@ -71,7 +71,7 @@ def compare(tx: Transaction, parser: Parser, name: ContractName, older: int, new
     """Deleted versions can be compared too. Raises ``NotFound``."""
     old = version_of(tx, name, older, deleted=True)
     new = version_of(tx, name, newer, deleted=True)
-    policy = settings.effective(tx, name).policy or Policy.STRICT
+    policy = settings.effective(tx, name).policy
     earlier = [each for each in contracts.versions(tx, name) if each.version < old.version]
     verdicts = {
         strategy: _verdict(tx, parser, new, [*earlier, old], strategy, policy) for strategy in Compatibility
@@ -86,7 +86,7 @@ def _verdict(
     new: StoredVersion,
     existing: Sequence[StoredVersion],
     strategy: Compatibility,
-    policy: Policy,
+    policy: Policy | None,
 ) -> Verdict:
     try:
         candidate, *others = (_numbered(tx, parser, each) for each in (new, *existing))

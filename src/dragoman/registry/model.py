@@ -101,6 +101,7 @@ class Settings:
 
     compatibility: Compatibility | None = None
     policy: Policy | None = None
+    """Each format has its usual one."""
     group: str | None = None
     """The metadata property whose value must agree for two versions to be compared."""
     normalize: bool | None = None
@@ -144,7 +145,7 @@ class Settings:
         return msgspec.convert(stored, cls)
 
 
-DEFAULTS = Settings(compatibility=Compatibility.BACKWARD, policy=Policy.STRICT, normalize=False)
+DEFAULTS = Settings(compatibility=Compatibility.BACKWARD, normalize=False)
 
 
 @dataclass(frozen=True, slots=True)

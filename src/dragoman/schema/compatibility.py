@@ -17,19 +17,27 @@ class Numbered(NamedTuple):
     schema: ParsedSchema
 
 
+def usual_policy(format: Format) -> Policy:
+    """JSON schemas are compared soundly. For the other formats the usual checkers are sound enough: what they
+    overlook, such as a changed logical type, does not stop a reader."""
+    return Policy.EXACT if format.schema_type == "JSON" else Policy.STRICT
+
+
 def check(
     format: Format,
     candidate: ParsedSchema,
     existing: Sequence[Numbered],
     strategy: Compatibility,
-    policy: Policy = Policy.STRICT,
+    policy: Policy | None = None,
 ) -> Verdict:
     """Whether the candidate may follow the existing versions, given in rising order.
 
-    The newest versions are compared first, and the first one that does not fit ends the check.
+    The newest versions are compared first, and the first one that does not fit ends the check. Without a
+    policy the format's usual one is taken.
     """
     if strategy is Compatibility.NONE or not existing:
         return Verdict(True)
+    policy = policy or usual_policy(format)
     compared = reversed(existing) if strategy.transitive else existing[-1:]
     for older in compared:
         reasons = compare(format, candidate, older, strategy, policy)

@@ -58,11 +58,9 @@ async def get_config(request: Request) -> Response:
 
 def _shown(found: Settings, *, inherited: bool) -> dict[str, object]:
     value = config_value(found)
-    if inherited:
-        # The defaults of what nobody set are not worth telling.
-        for name, usual in (("normalize", False), ("compatibilityPolicy", "STRICT")):
-            if value.get(name) == usual:
-                del value[name]
+    if inherited and value.get("normalize") is False:
+        # The default of what nobody set is not worth telling.
+        del value["normalize"]
     return value
 
 
