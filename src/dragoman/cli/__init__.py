@@ -11,7 +11,7 @@ from importlib import import_module
 
 import typer
 
-from dragoman.core.errors import ConfigurationError, DragomanError
+from dragoman.core.errors import ConfigurationError, DragomanError, NotNow
 
 NOUNS = {
     "registry": "Contracts and schemas: serve, list, show, register, check, diff and more.",
@@ -42,15 +42,24 @@ def main(arguments: list[str] | None = None) -> None:
     except (DragomanError, OSError) as error:
         from dragoman.cli.output import explain
 
-        explain(_refused(error) if isinstance(error, OSError) else error, as_json="--json" in given)
+        explain(_refused(error) if isinstance(error, OSError) else _reason(error), as_json="--json" in given)
         sys.exit(2)
 
 
 def _refused(error: OSError) -> DragomanError:
     """What the system does not let us do, such as writing a file, as one of our errors."""
     return ConfigurationError(
-        f"The system refuses: {error.strerror or error}.", code="configuration.system", file=error.filename
+        f"The system refuses: {error.strerror or error}.",
+        code="configuration.system",
+        next="Is the path right, may this user use it, and is the disk not full?",
+        file=error.filename,
     )
+
+
+def _reason(error: DragomanError) -> DragomanError:
+    """What an error says that hides from strangers why something is away: here is its operator."""
+    cause = error.__cause__
+    return cause if isinstance(error, NotNow) and isinstance(cause, DragomanError) else error
 
 
 def application(arguments: list[str]) -> typer.Typer:

@@ -20,6 +20,8 @@ DATABASES = "dragoman.databases"
 FORMATS = "dragoman.formats"
 MODELS = "dragoman.models"
 
+_KINDS = {BROKERS: "broker", DATABASES: "database", FORMATS: "format", MODELS: "model"}
+
 _SECRET = re.compile(r"([?&][^=&]*(?:password|secret|token)[^=&]*=)[^&]*", re.IGNORECASE)
 
 _EXTRAS = {"postgresql": "postgres", "mariadb": "mysql", "rediss": "redis"}
@@ -30,14 +32,23 @@ def load(group: str, name: str) -> Any:
     """The class registered as ``name``; an error that lists what there is, or what to install."""
     found = entry_points(group=group)
     if name not in found.names:
+        kind = _KINDS.get(group, group)
         raise ConfigurationError(
-            f"Nothing is registered as {name!r}.",
-            next=f"Known in {group}: {', '.join(sorted(found.names)) or 'nothing'}.",
+            f"There is no {kind} of the kind {name!r}.{_other_kind(group, name)}",
+            next=f"Use one of these: {', '.join(sorted(found.names)) or 'none is installed'}.",
         )
     try:
         return found[name].load()
     except ModuleNotFoundError as error:
         raise _missing(found[name], error.name) from error
+
+
+def _other_kind(group: str, name: str) -> str:
+    """What it is instead, if a broker was named where a database is wanted, or a database for a broker."""
+    for other in (BROKERS, DATABASES):
+        if other != group and name in names(other):
+            return f" That is a {_KINDS[other]}."
+    return ""
 
 
 def _missing(entry: EntryPoint, package: str | None) -> ExtraMissing:
@@ -75,7 +86,12 @@ def path_of(url: str) -> str:
     ``scheme:///a`` is the absolute path ``/a``; ``scheme://a`` and ``scheme://./a`` are relative.
     """
     rest = url.partition("://")[2].partition("?")[0]
-    return unquote(rest)
+    path = unquote(rest)
+    if "\0" in path:
+        raise ConfigurationError(
+            f"{redacted(url)!r} has a null byte in its path.", next="Write the path without %00."
+        )
+    return path
 
 
 def redacted(url: str) -> str:

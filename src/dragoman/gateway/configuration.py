@@ -99,10 +99,17 @@ def read_file(path: str) -> GatewayFile:
     try:
         return msgspec.toml.decode(Path(path).read_bytes(), type=GatewayFile)
     except OSError as error:
-        raise ConfigurationError(f"The gateway's file cannot be read: {error}.", path=path) from error
+        raise ConfigurationError(
+            f"The gateway's file cannot be read: {error}.",
+            next="Name a TOML file that this user may read.",
+            path=path,
+        ) from error
     except (msgspec.MsgspecError, ValueError) as error:
         raise ConfigurationError(
-            f"The gateway's file cannot be understood: {error}.", code="configuration.gateway", path=path
+            f"The gateway's file cannot be understood: {error}.",
+            code="configuration.gateway",
+            next="Correct it; then try: dragoman gateway check --config FILE",
+            path=path,
         ) from error
 
 
@@ -147,7 +154,11 @@ def secrets_from(path: str, *, make: bool = False) -> list[bytes]:
             _create(place)
         lines = [line.strip().encode() for line in place.read_text().splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"The secret cannot be read: {error}.", path=path) from error
+        raise ConfigurationError(
+            f"The secret cannot be read: {error}.",
+            next="Name a text file that this user may read, or a new one in a folder that it may write to.",
+            path=path,
+        ) from error
     if not lines:
         raise ConfigurationError(
             "The file of the secret is empty.", next="Remove it, and one is made.", path=path

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.core.errors import ConfigurationError
-from dragoman.core.loading import DATABASES, names, redacted, scheme_of
+from dragoman.core.loading import BROKERS, DATABASES, names, redacted, scheme_of
 from dragoman.core.registry import Registry
 
 if TYPE_CHECKING:
@@ -33,9 +33,11 @@ def connect(url: str, *, username: str = "", password: str = "", token: str = ""
 
         return RegistryClient(url, username=username, password=password, token=token, ca=ca)
     if scheme != "memory" and scheme not in names(DATABASES):
+        is_broker = " It is that of a broker." if scheme in names(BROKERS) else ""
         raise ConfigurationError(
-            f"{redacted(url)!r} is not the URL of a registry.",
-            next=f"Use http://, https://, memory://, or a database: {', '.join(names(DATABASES))}.",
+            f"{redacted(url)!r} is not the URL of a registry.{is_broker}",
+            next=f"Use http://, https://, memory://, or a database: {', '.join(names(DATABASES))}. "
+            "In a folder, that is sqlite://FOLDER/registry.db.",
         )
     from dragoman.registry.service import RegistryService
 

@@ -183,7 +183,9 @@ def from_json(data: bytes) -> Bundle:
         return msgspec.json.decode(data, type=Bundle)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigurationError(
-            f"This is not an export of a registry: {error}.", code="registry.invalid.bundle"
+            f"This is not an export of a registry: {error}.",
+            code="registry.invalid.bundle",
+            next="Name the directory of an export, or the file of a backup.",
         ) from None
 
 
@@ -192,5 +194,7 @@ def from_value(value: Any) -> Bundle:
         return msgspec.convert(value, Bundle)
     except msgspec.ValidationError as error:
         raise ConfigurationError(
-            f"This is not an export of a registry: {error}.", code="registry.invalid.bundle"
+            f"This is not an export of a registry: {error}.",
+            code="registry.invalid.bundle",
+            next="Name the directory of an export, or the file of a backup.",
         ) from None

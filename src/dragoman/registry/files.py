@@ -69,7 +69,9 @@ def _below(path: Path) -> Iterator[SchemaFile]:
             if each.is_file() and each.suffix.lower() in TYPES:
                 yield read_file(each)
     else:
-        raise ConfigurationError(f"There is no file or directory {path}.")
+        raise ConfigurationError(
+            f"There is no file or directory {path}.", next="Name schema files, or directories of them."
+        )
 
 
 def _exported(path: Path) -> Iterator[SchemaFile]:

@@ -55,6 +55,8 @@ class Application:
         """``sep`` is a server of the same gateway, which starts and stops with this one."""
         self._gateway = gateway
         self.sep = sep
+        self.failure: DragomanError | None = None
+        """Why it could not start."""
         self._options = options or HttpOptions()
         self._origins = Origins(self._options.origins)
         self._patience = Patience(self._options.body_seconds)
@@ -148,7 +150,10 @@ class Application:
                 if self.sep is not None:
                     await stack.enter_async_context(self.sep)
             except DragomanError as failure:
-                await send({"type": "lifespan.startup.failed", "message": str(failure)})
+                # Strangers are not told why a store is away, but whoever starts the server is.
+                cause = failure.__cause__
+                self.failure = cause if isinstance(cause, DragomanError) else failure
+                await send({"type": "lifespan.startup.failed", "message": str(self.failure)})
                 return
             await send({"type": "lifespan.startup.complete"})
             await receive()

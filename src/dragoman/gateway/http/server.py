@@ -90,7 +90,13 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
     gc.set_threshold(20_000, 20, 50)
     app = application(Gateway(options.gateway), options)
     running = _server(app, options)
-    running.run([bound])
+    try:
+        running.run([bound])
+    except SystemExit:
+        if app.failure is None:
+            raise
+    if app.failure is not None:
+        raise app.failure
     if not running.started:
         raise ConfigurationError("The gateway did not start.", next="Its log says why.")
 

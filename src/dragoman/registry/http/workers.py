@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import TypeVar
 
+from dragoman.core.errors import DragomanError
 from dragoman.registry.http.logs import LogForm, set_up
 
 Options = TypeVar("Options")
@@ -69,7 +71,11 @@ def _work(
     level: str,
 ) -> None:
     set_up(form, level)
-    serve(options, bound)
+    try:
+        serve(options, bound)
+    except DragomanError as error:
+        log.error("a worker cannot serve", extra={"error_code": error.code, "reason": str(error)})
+        sys.exit(2)
 
 
 @contextmanager
