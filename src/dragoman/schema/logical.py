@@ -26,6 +26,11 @@ _ALLOWED_ON = {
     "decimal": ("bytes", "fixed"),
     "duration": ("fixed",),
 }
+_KINDS = {
+    name: name.removeprefix("local-").partition("-")[0]
+    for name, on in _ALLOWED_ON.items()
+    if not {"int", "long"}.isdisjoint(on)
+}
 _SIZES = {"uuid": 16, "duration": 12}
 
 
@@ -56,6 +61,18 @@ def logical_of(content: Mapping[str, Any], kind: str, size: int = 0) -> Logical 
     if kind == "fixed" and 10**precision > 1 << (8 * size - 1):
         return None
     return Logical(name, precision, scale)
+
+
+def same_kind(writer: Logical | None, reader: Logical | None) -> bool:
+    """Whether a value of the one logical type is one of the other, in another unit at most.
+
+    A day, a time of day and a moment are all numbers, and none of them is another. A number without a
+    logical type may be any of them.
+    """
+    if writer is None or reader is None:
+        return True
+    kinds = _KINDS.get(writer.name), _KINDS.get(reader.name)
+    return None in kinds or kinds[0] == kinds[1]
 
 
 def _whole(number: Any) -> int:

@@ -223,6 +223,45 @@ def test_the_exact_policy_also_compares_what_values_mean() -> None:
     assert check("long", MILLIS, Policy.EXACT) != ()
 
 
+DAY = {"type": "int", "logicalType": "date"}
+CLOCK = {"type": "int", "logicalType": "time-millis"}
+FINE_CLOCK = {"type": "long", "logicalType": "time-micros"}
+LOCAL = {"type": "long", "logicalType": "local-timestamp-micros"}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"),
+    [
+        (DAY, CLOCK),
+        (CLOCK, DAY),
+        (DAY, FINE_CLOCK),
+        (DAY, MILLIS),
+        (CLOCK, MICROS),
+        (CLOCK, LOCAL),
+        (FINE_CLOCK, MILLIS),
+        (MILLIS, FINE_CLOCK),
+        (LOCAL, FINE_CLOCK),
+    ],
+    ids=lambda type: type["logicalType"],
+)
+def test_a_day_a_time_of_day_and_a_moment_are_not_read_as_one_another(writer: Any, reader: Any) -> None:
+    (reason,) = check(reader, writer)
+    assert reason.rule == "LOGICAL_TYPE_MISMATCH"
+    assert check(["null", reader], ["null", writer]) != ()
+    assert check(reader, writer, Policy.LENIENT) == ()
+    schemas = [avro.parse(json.dumps(record(field("a", each)))) for each in (writer, reader)]
+    with pytest.raises(IncompatibleSchema, match="is not the reader's"):
+        avro.codec(*schemas)
+    assert check(writer["type"], writer) == check(reader, "int") == ()
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader"), [(CLOCK, FINE_CLOCK), (MILLIS, MICROS), (MICROS, MILLIS), (MILLIS, LOCAL)]
+)
+def test_a_time_in_another_unit_is_read(writer: Any, reader: Any) -> None:
+    assert check(reader, writer) == ()
+
+
 def test_a_name_counts_more_than_an_alias() -> None:
     writer = record(field("a", "int"))
     reader = record(field("b", "int", aliases=["a"], default=5), field("a", "int"))

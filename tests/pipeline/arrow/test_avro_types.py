@@ -13,6 +13,7 @@ import pytest
 from tests.pipeline.arrow.avro_cases import schema_text, written
 
 from dragoman.core.errors import ConfigurationError
+from dragoman.formats.avro.jsontext import dumps
 from dragoman.pipeline.arrow import Decoded, Decoder, Mapping, Reason, SchemaText
 from dragoman.pipeline.arrow.avro.format import AvroColumns
 from dragoman.schema.framing import frame
@@ -145,6 +146,36 @@ def test_times_in_another_unit_keep_their_meaning() -> None:
         decoded(millis, [{"t": 1500}], micros).values.to_pylist()
         == decoded(millis, [{"t": 1500}]).values.to_pylist()
     )
+
+
+@pytest.mark.parametrize("unions", ["struct", "json"])
+def test_a_day_is_not_read_as_a_moment(unions: str) -> None:
+    """It would be 00:00:19 of the first day of 1970."""
+    day, moment = {"type": "int", "logicalType": "date"}, {"type": "long", "logicalType": "timestamp-millis"}
+    plain = decoded(record(("t", day)), [{"t": 19_000}], record(("t", moment)))
+    assert plain.rejections[0].code == Reason.INCOMPATIBLE
+    assert "date cannot be read as timestamp-millis" in plain.rejections[0].reason
+    writer, reader = (record(("t", ["null", each, "string"])) for each in (day, moment))
+    rows = [{"t": (1, 19_000)}, {"t": (2, "x")}]
+    found = decoded(writer, rows, reader, Mapping(unions=unions))
+    if unions == "json":
+        assert {each.code for each in found.rejections.values()} == {Reason.INCOMPATIBLE}
+        assert len(found.rejections) == 2
+    else:
+        assert found.rejections[0].code == Reason.UNION
+        assert found.values[1].as_py() == {"t": {"long": None, "string": "x"}}
+
+
+def test_a_schema_too_deep_for_columns_goes_to_the_quarantine() -> None:
+    deep: Any = "int"
+    for _ in range(3_000):
+        deep = {"type": "array", "items": deep}
+    reader = schema_text(record(("a", "int")))
+    text = SchemaText("AVRO", dumps({"type": "record", "name": "R", "fields": [{"name": "d", "type": deep}]}))
+    decoder = Decoder(reader, {1: text, 2: reader}.__getitem__)
+    found = decoder.decode(pa.array([frame(1, b"\x00"), frame(2, b"\x02")], pa.binary()))
+    assert found.rejections[0].code == Reason.INCOMPATIBLE
+    assert found.values.to_pylist() == [None, {"a": 1}]
 
 
 def test_nanoseconds_are_kept_or_cut_towards_the_past() -> None:

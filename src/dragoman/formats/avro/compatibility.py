@@ -1,7 +1,9 @@
 """Avro's schema resolution, asked before any data: can the reader's schema read what the writer's writes?
 
-The rules are those of Avro's own checker, and so are their names. Pairs of named types are remembered: a
-recursive schema ends, and a wide one takes linear time.
+The rules are those of Avro's own checker, and so are their names. One more is ours: a day, a time of day and
+a moment are not read as one another, though all of them are numbers. ``LENIENT`` leaves it out.
+
+Pairs of named types are remembered: a recursive schema ends, and a wide one takes linear time.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from dragoman.formats.avro.nodes import (
     label,
     simple,
 )
+from dragoman.schema.logical import same_kind
 
 PROMOTIONS = {
     "int": ("long", "float", "double"),
@@ -177,7 +180,10 @@ class Checker:
         return self._logical(reader, writer, trail)
 
     def _logical(self, reader: Primitive | Fixed, writer: Primitive | Fixed, trail: Trail | None) -> Reasons:
-        if self.policy is not Policy.EXACT or reader.logical == writer.logical:
+        if reader.logical == writer.logical:
+            return ()
+        strict = self.policy is Policy.STRICT and not same_kind(writer.logical, reader.logical)
+        if self.policy is not Policy.EXACT and not strict:
             return ()
         message = f"The writer's {_meaning(writer)} is not the reader's {_meaning(reader)}."
         return (Reason("LOGICAL_TYPE_MISMATCH", message, reader.place, writer.place, trail),)

@@ -21,6 +21,9 @@ from dragoman.pipeline.arrow.rejection import Reason, Rejection, error_column, g
 Lookup = Callable[[int], SchemaText]
 """From a schema id to its schema. Raises ``NotFound``, ``UnknownSchema`` or ``KeyError``."""
 
+_UNREADABLE = (LookupError, ValueError, TypeError, ArithmeticError, RecursionError)
+"""What Python and Arrow raise for a schema that is beyond them, such as one of thousands of levels."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
@@ -82,6 +85,10 @@ class Decoder:
         except (SchemaError, ConfigurationError) as error:
             place = str(error.where.get("path", ""))
             return Rejection(Reason.INCOMPATIBLE, f"Schema {schema_id}: {error.what}", place)
+        except _UNREADABLE as error:
+            # The messages are kept, and can be read again when the cause is mended.
+            reason = f"Schema {schema_id} cannot be read as columns: {type(error).__name__}."
+            return Rejection(Reason.INCOMPATIBLE, reason)
 
     def decode(self, frames: Any) -> Decoded:
         """``frames`` is a binary array; a null in it is a message without payload, and no error."""

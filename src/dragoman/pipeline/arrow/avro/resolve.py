@@ -46,6 +46,7 @@ from dragoman.pipeline.arrow.constraints import Constrained
 from dragoman.pipeline.arrow.mapping import Mapping
 from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
 from dragoman.pipeline.arrow.text import invalid_text
+from dragoman.schema.logical import Logical, same_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Compiler:
         raise self._refusal(node, target, path)
 
     def _refusal(self, node: Any, target: Any, path: str) -> Incompatible:
-        names = [f"{each.kind} {getattr(each, 'name', '')}".strip() for each in (node, target)]
+        names = [_described(each) for each in (node, target)]
         return Incompatible(f"The writer's {names[0]} cannot be read as {names[1]}.", path=path or None)
 
     def _opaque(self, node: Any, target: Opaque, path: str) -> Step:
@@ -167,7 +168,8 @@ class Compiler:
 
     def _primitive(self, node: Primitive, target: Primitive, path: str) -> Resolver:
         if node.kind in leaves.NUMBERS and target.kind in leaves.NUMBERS:
-            if leaves.NUMBERS[node.kind] > leaves.NUMBERS[target.kind]:
+            narrowed = leaves.NUMBERS[node.kind] > leaves.NUMBERS[target.kind]
+            if narrowed or not _same_kind(node, target):
                 raise self._refusal(node, target, path)
             return leaves.number(node, target, arrow_type(target, self.mapping), path)
         if {node.kind, target.kind} <= {"string", "bytes"}:
@@ -235,6 +237,14 @@ class Compiler:
     def _into_optional(self, node: Node, target: Union, match: Match, path: str) -> Step:
         index = 1 if target.branches[0] == NULL else 0
         return self.step(node, target.branches[index], match.taken(index), path)
+
+
+def _same_kind(node: Primitive, target: Primitive) -> bool:
+    return same_kind(*(Logical(each.logical) if each.logical else None for each in (node, target)))
+
+
+def _described(node: Any) -> str:
+    return getattr(node, "logical", None) or f"{node.kind} {getattr(node, 'name', '')}".strip()
 
 
 def _record(columns: list[tuple[int | None, Resolver]], type: Any) -> Resolver:
