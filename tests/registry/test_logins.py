@@ -6,6 +6,7 @@ Passwords are checked by a function that waits until the test lets it go on, so 
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -21,10 +22,12 @@ from tests.registry.guarding import bearer, new_key, new_user
 from dragoman.core.errors import Forbidden
 from dragoman.registry import connect
 from dragoman.registry import keys as secrets
+from dragoman.registry.access import Principal
 from dragoman.registry.http import authenticate
 from dragoman.registry.http.logins import Logins, address_of
 from dragoman.registry.http.server import Server, ServerOptions
 from dragoman.registry.limits import Limits
+from dragoman.registry.model import Key
 
 BUDGET = Limits().logins
 WAITING = Limits().logins_waiting
@@ -181,6 +184,46 @@ def test_one_credential_that_many_send_at_once_is_checked_once(
         stretching.go_on.set()
         assert {each.result(PATIENCE_S).status_code for each in asked} == {200}
     assert stretching.calls == before + 1
+
+
+class Held:
+    """Checks of one user's password end when the test says so. The store was asked before."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, user: str) -> None:
+        self.begun: queue.Queue[None] = queue.Queue()
+        self.go_on = threading.Event()
+
+        def held(id: str, key: Key | None, secret: str) -> Principal | None:
+            found = secrets.recognise(id, key, secret)
+            if id == user:
+                self.begun.put(None)
+                assert self.go_on.wait(PATIENCE_S)
+            return found
+
+        monkeypatch.setattr(authenticate, "recognise", held)
+
+
+@pytest.mark.parametrize("kind", ["password", "user like a key"])
+def test_a_login_that_is_under_way_ends_with_the_key_that_is_revoked(
+    guarded: Server, stretching: Stretching, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = {"password": "eve", "user like a key": "dk_eve"}[kind]
+    new_user(guarded.service, user, "correct horse", "read")
+    new_user(guarded.service, "ada", "correct horse", "read")
+    admin = bearer(new_key(guarded.service, "admin").token)
+    held = Held(monkeypatch, user)
+    with ThreadPoolExecutor(2) as threads:
+        before = threads.submit(login, guarded, user, "correct horse")
+        held.begun.get(timeout=PATIENCE_S)
+        revoked = httpx.delete(f"{guarded.url}/keys/{user}", headers=admin, timeout=PATIENCE_S)
+        assert revoked.status_code == 200
+        # This one does not join the check that was begun before.
+        after = threads.submit(login, guarded, user, "correct horse")
+        held.begun.get(timeout=PATIENCE_S)
+        held.go_on.set()
+        assert [each.result(PATIENCE_S).status_code for each in (before, after)] == [401, 401]
+    assert login(guarded, user, "correct horse").status_code == 401
+    assert login(guarded, "ada", "correct horse").status_code == 200
 
 
 def test_the_client_says_that_it_logged_in_too_often(stretching: Stretching) -> None:

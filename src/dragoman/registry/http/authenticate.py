@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ class Authenticator:
         self._logins = Logins(engine.limits.logins, engine.limits.logins_waiting)
         self._under_way: dict[bytes, asyncio.Task[Principal]] = {}
         """Credentials that are being looked up. Many connections of one client send the same at once."""
+        self._revocations = 0
+        """A check that was begun before the latest one says nothing about what is good now."""
 
     def __call__(self, scope: Scope) -> Principal | Awaitable[Principal]:
         header = next((value for name, value in scope["headers"] if name == b"authorization"), None)
@@ -90,24 +93,39 @@ class Authenticator:
         return self._shared(header, digest, address_of(scope))
 
     def forget(self) -> None:
-        """After a key was revoked."""
+        """After a key was revoked. Checks that are under way are made again; no new request joins them."""
+        self._revocations += 1
         self._known.clear()
+        self._under_way.clear()
 
     async def _shared(self, header: bytes, digest: bytes, address: str) -> Principal:
         task = self._under_way.get(digest)
         if task is None:
             task = asyncio.create_task(self._look_up(header, digest, address))
             self._under_way[digest] = task
-            task.add_done_callback(lambda done: self._landed(digest, done))
+            task.add_done_callback(partial(self._landed, digest))
         return await asyncio.shield(task)
 
     def _landed(self, digest: bytes, task: asyncio.Task[Principal]) -> None:
-        self._under_way.pop(digest, None)
+        if self._under_way.get(digest) is task:
+            del self._under_way[digest]
         if not task.cancelled():
             # Its error counts as seen, even if all who waited for it are gone.
             task.exception()
 
     async def _look_up(self, header: bytes, digest: bytes, address: str) -> Principal:
+        while True:
+            revocations = self._revocations
+            found, until = await self._check(header, address)
+            if revocations == self._revocations:
+                break
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        self._known[digest] = (found, until)
+        return found
+
+    async def _check(self, header: bytes, address: str) -> tuple[Principal, float]:
+        """Who sends it, and until when that may be remembered."""
         kind, _, text = header.decode("latin-1").partition(" ")
         until = time.monotonic() + REMEMBERED
         found: Principal | None = None
@@ -122,10 +140,7 @@ class Authenticator:
         if found is None:
             log.warning("credentials refused", extra={"kind": kind.lower()[:10]})
             raise unauthenticated()
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[digest] = (found, until)
-        return found
+        return found, until
 
     async def _by_key(self, id: str, secret: str, address: str) -> Principal | None:
         """Generated keys wait for nothing. Whoever sends a password pays before the store is asked, too."""
