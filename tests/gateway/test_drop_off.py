@@ -290,6 +290,24 @@ async def test_a_broker_that_never_answers_is_given_up() -> None:
             await drop(gateway, ask())
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:2", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", True),
+        ("192.0.2.1", "192.0.2.2", False),
+    ],
+)
+async def test_all_addresses_of_one_customer_share_a_rate(first: str, second: str, shared: bool) -> None:
+    async with running(Clock(), peer_rate=Rate(0.01, 1)) as gateway:
+        for service in (gateway.drop_off.accept, gateway.collection.collect):
+            with pytest.raises(InvalidEnvelope):
+                await service(b"{", peer=first)
+            with pytest.raises(NotNow if shared else InvalidEnvelope):
+                await service(b"{", peer=second)
+
+
 async def test_rates_are_limited_by_owner_and_by_address() -> None:
     clock = Clock()
     async with running(clock, owner_rate=Rate(0.01, 2), peer_rate=Rate(0.01, 3)) as gateway:

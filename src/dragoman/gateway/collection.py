@@ -29,6 +29,7 @@ from dragoman.gateway.security.level import Asking
 from dragoman.gateway.security.seal import Seal, Stamp
 from dragoman.gateway.store.port import Collect, Held, Place, Store
 from dragoman.gateway.waiting import Waiting
+from dragoman.registry.http.addresses import network_of
 
 SHOWN = "originalToken"
 """The datum in which the original token may be shown, instead of in the originator."""
@@ -105,7 +106,7 @@ class Collection:
         many seconds it may take. Raises ``InvalidEnvelope`` and ``NotNow``.
         """
         try:
-            self._by_peer.spend(peer)
+            self._by_peer.spend(network_of(peer))
             envelope = from_json(text, self._options.limits)
             self._check(envelope)
         except GatewayError as error:

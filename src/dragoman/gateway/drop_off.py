@@ -31,6 +31,7 @@ from dragoman.gateway.security.principal import Principal
 from dragoman.gateway.security.seal import same
 from dragoman.gateway.stamping import Admission, Stamper
 from dragoman.gateway.store.port import Store, Ticket
+from dragoman.registry.http.addresses import network_of
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -79,7 +80,7 @@ class DropOff:
     async def accept(self, text: bytes, *, peer: str = "") -> Receipt:
         """Forward the request in this JSON. Raises ``InvalidEnvelope``, ``Refused`` and ``NotNow``."""
         try:
-            self._by_peer.spend(peer)
+            self._by_peer.spend(network_of(peer))
             envelope = from_json(text, self._options.limits)
         except GatewayError as error:
             self._audit.record("refused", error.code, peer)

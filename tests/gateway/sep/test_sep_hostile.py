@@ -307,9 +307,9 @@ async def test_a_session_with_a_running_request_does_not_give_way() -> None:
     [
         ("192.0.2.1", "192.0.2.1"),
         ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("2001:db8:0:1::1", "20010db800000001"),
-        ("2001:db8:0:1:ffff::2", "20010db800000001"),
-        ("fe80::1%eth0", "fe80000000000000"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::/64"),
+        ("2001:db8:0:1:ffff::2", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
     ],
 )
 def test_a_host_of_ipv6_has_a_whole_network(address: str, host: str) -> None:

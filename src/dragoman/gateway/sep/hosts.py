@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
-from ipaddress import AddressValueError, IPv6Address
 
 from dragoman.gateway.sep.session import Address, Session
+from dragoman.registry.http.addresses import network_of
 
 _NONE: Mapping[bytes, Session] = {}
 
@@ -40,9 +40,4 @@ class Hosts:
 
 def host_of(address: Address) -> str:
     """An IPv4 address, or a /64 network of IPv6, of which one host may have all addresses."""
-    try:
-        network = int(IPv6Address(address[0])) >> 64
-    except AddressValueError:
-        return address[0]
-    mapped = IPv6Address(address[0]).ipv4_mapped
-    return f"{network:016x}" if mapped is None else str(mapped)
+    return network_of(address[0])
