@@ -111,7 +111,8 @@ async def test_a_confirmation_does_not_end_a_response_that_is_kept() -> None:
         await collect(gateway, asked, done=True)
         assert await collect(gateway, asked, collector="another") is not None
         await collect(gateway, asked, done=True, collector="")
-        assert await collect(gateway, asked) is None
+        for collector in ("another", ""):
+            assert await collect(gateway, asked, collector=collector) is not None
 
 
 @pytest.mark.parametrize("id", ["x" * 201, "a\nb"])

@@ -200,6 +200,18 @@ async def test_a_kept_response_can_be_taken_until_it_expires(store: Store, now: 
     assert await store.find(held.place, now + 61) == []
 
 
+async def test_no_collector_ends_a_kept_response(store: Store, now: float) -> None:
+    held = a_response(now, Collect.KEEP)
+    await store.hold(held, now)
+    for collector in ("", "one", ""):
+        assert not await store.done(held, collector)
+        assert await store.take(held, now, collector)
+        assert not await store.done(held, collector)
+        for other in ("", "one", "other"):
+            assert await store.find(held.place, now, other) == [held]
+        assert await store.present([held.place], now) == {held.place}
+
+
 async def test_owners_and_entities_do_not_meet(store: Store, now: float) -> None:
     held = a_response(now)
     other = replace(held, owner="", entity="price", expires=now + 90)

@@ -21,7 +21,7 @@ class Collect(StrEnum):
     LEASE = "lease"
     """Other collectors get it when the lease is over and it was not confirmed."""
     KEEP = "keep"
-    """It stays until its time is over, for all collectors."""
+    """It stays until its time is over, for all collectors. Confirming it has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Store(Protocol):
     async def done(self, held: Held, collector: str = "") -> bool:
         """Forget it if this collector has taken it. Whether it was there.
 
-        Without a collector: if one without an id has taken it, or if it is of the mode ``KEEP``."""
+        Collectors without an id count as one. A response of the mode ``KEEP`` stays."""
 
     async def leased(self, place: Place, now: float) -> Sequence[Held]:
         """Responses at this place that are leased."""

@@ -79,9 +79,9 @@ return 1
 _DONE = """
 local by = redis.call('HGET', KEYS[3], '~c' .. ARGV[1]) or ''
 local taken = redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1
-if by ~= ARGV[2] or not (taken or ARGV[3] == 'keep') then return 0 end
+if by ~= ARGV[2] or not taken then return 0 end
 redis.call('HDEL', KEYS[3], ARGV[1], '~c' .. ARGV[1])
-redis.call('ZREM', KEYS[2], ARGV[4])
+redis.call('ZREM', KEYS[2], ARGV[3])
 return redis.call('HDEL', KEYS[1], ARGV[1])
 """
 
@@ -187,7 +187,7 @@ class RedisStore:
         return bool(await self._ask(self._take(keys=self._names(held), args=values)))
 
     async def done(self, held: Held, collector: str = "") -> bool:
-        values: list[Any] = [_field(held), collector, held.collect.value, _member(held)]
+        values: list[Any] = [_field(held), collector, _member(held)]
         return bool(await self._ask(self._done(keys=self._names(held), args=values)))
 
     async def present(self, places: Collection[Place], now: float) -> set[Place]:

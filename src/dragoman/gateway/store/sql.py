@@ -43,7 +43,7 @@ _TAKE = (
 )
 _DONE = (
     "DELETE FROM gateway_responses WHERE client = ? AND request = ? AND owner = ? AND entity = ?"
-    " AND collector = ? AND (leased_until > 0 OR collect = 'keep')"
+    " AND collector = ? AND leased_until > 0"
 )
 _HOLD = (
     "INSERT INTO gateway_responses"
