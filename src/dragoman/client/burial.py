@@ -57,7 +57,7 @@ def code_of(cause: BaseException) -> str:
 
 
 def _said_by(cause: BaseException) -> str:
-    """An error of the application may fail to say what it is. That must not keep its letter from being sent."""
+    """The error's text. An error of the application may fail to make one; its letter is sent all the same."""
     try:
         return str(cause)
     except Exception as error:

@@ -22,18 +22,34 @@ def how_to_start(pipeline: Pipeline, once: bool) -> str:
         return "start the pipeline again as before."
     words = ["dragoman", "pipeline", "run"]
     words += [word for flow in pipeline.flows for word in ("--channel", flow.channel)]
-    words += [*_pipeline_options(pipeline), *_flow_options(first)]
-    return f"run: {shlex.join([*words, '--once'] if once else words)}"
+    urls = {
+        "broker": (pipeline.broker, default_broker()),
+        "registry": (pipeline.registry, default_registry()),
+    }
+    secret = {
+        name: redacted(url)
+        for name, (url, default) in urls.items()
+        if redacted(url) != url and url != default
+    }
+    shown = {name: given for name, given in urls.items() if name not in secret}
+    words += [*_pipeline_options(pipeline, shown), *_flow_options(first)]
+    command = f"run: {shlex.join([*words, '--once'] if once else words)}"
+    return f"{_told_apart(secret)}, then {command}" if secret else command
 
 
-def _pipeline_options(pipeline: Pipeline) -> Iterator[str]:
+def _told_apart(secret: dict[str, str]) -> str:
+    """URLs whose secrets are not shown: a command with such a URL could not run as it stands."""
+    settings = " and ".join(f"DRAGOMAN_{name.upper()} to {shlex.quote(url)}" for name, url in secret.items())
+    return f"set {settings} with the real secret for each ***"
+
+
+def _pipeline_options(pipeline: Pipeline, urls: dict[str, tuple[str, str]]) -> Iterator[str]:
     given = {
         "--to": (pipeline.to, ""),
         "--table-format": (pipeline.table_format, "delta"),
         "--name": (pipeline.name, "pipeline"),
         "--checkpoint": (pipeline.checkpoint, ""),
-        "--broker": (redacted(pipeline.broker), redacted(default_broker())),
-        "--registry": (redacted(pipeline.registry), redacted(default_registry())),
+        **{f"--{name}": each for name, each in urls.items()},
     }
     for option, (value, default) in given.items():
         if value != default:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.pipeline.source.channels import NOTE, V1, Place, loan, loans
 
 from dragoman.core.contract import Compatibility
 from dragoman.core.errors import Conflict
-from dragoman.core.loading import FORMATS, load
+from dragoman.core.loading import FORMATS, load, redacted
 from dragoman.core.message import Message
 from dragoman.core.registry import Registry
 from dragoman.core.schema import Schema
@@ -371,14 +372,38 @@ def test_a_decoded_stream_stops_for_a_version_that_came_after_the_call(
 
 def test_the_command_says_all_that_options_can_say() -> None:
     flows = [Flow(channel, merge_by=("id", "key"), max_rows_per_trigger=9) for channel in ("a", "b c")]
-    made = Pipeline(
-        None, flows, "lake", "nats://ann:secret@host", "sqlite://r.db", table_format="iceberg", name="mine"
-    )
+    made = Pipeline(None, flows, "lake", "nats://host", "sqlite://r.db", table_format="iceberg", name="mine")
     told = how_to_start(made, once=True)
     assert told == (
         "run: dragoman pipeline run --channel a --channel 'b c' --to lake --table-format iceberg --name mine "
-        "--broker 'nats://ann:***@host' --registry sqlite://r.db --merge-by id --merge-by key "
+        "--broker nats://host --registry sqlite://r.db --merge-by id --merge-by key "
         "--max-rows-per-trigger 9 --once"
     )
     other = Pipeline(None, [Flow("a", table="t")], "lake")
     assert how_to_start(other, once=False) == "start the pipeline again as before."
+
+
+@pytest.mark.parametrize(
+    "broker", ["embedded://b", "kafka://u:pa'ss@h:9092", "kafka://h?sasl_password=pa'ss"]
+)
+@pytest.mark.parametrize("registry", ["sqlite://r.db", "http://u:pa'ss@h:8081"])
+def test_the_command_can_be_run_although_secrets_are_not_shown(
+    monkeypatch: pytest.MonkeyPatch, broker: str, registry: str
+) -> None:
+    made = Pipeline(None, [Flow("a")], "lake", broker, registry)
+    told = how_to_start(made, once=False)
+    assert "pa'ss" not in told
+    first, separator, command = told.rpartition("run: ")
+    assert separator and "***" not in command
+    for url, option, variable in (
+        (broker, "--broker", "DRAGOMAN_BROKER"),
+        (registry, "--registry", "DRAGOMAN_REGISTRY"),
+    ):
+        if "pa'ss" in url:
+            assert f"{variable} to {shlex.quote(redacted(url))}" in first and option not in command
+            assert "***" in first
+            monkeypatch.setenv(variable, url)
+        else:
+            assert f"{option} {url}" in command and variable not in first
+    # The secrets may be given already: then the command alone is enough.
+    assert how_to_start(made, once=False) == f"run: {command}"
