@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dragoman.core.database import Transaction
 from dragoman.registry import refusals
-from dragoman.registry.model import LATEST, StoredVersion
+from dragoman.registry.model import GREATEST_NUMBER, LATEST, StoredVersion
 from dragoman.registry.name import ContractName, parse_name
 from dragoman.registry.proposal import Proposal
 from dragoman.registry.store import contracts, settings
-
-MAX_VERSION = 2**31 - 1
 
 
 def version_number(text: str | int) -> int:
@@ -20,7 +18,7 @@ def version_number(text: str | int) -> int:
         number = int(text)
     except ValueError:
         raise refusals.invalid_version(text) from None
-    if not 1 <= number <= MAX_VERSION:
+    if not 1 <= number <= GREATEST_NUMBER:
         raise refusals.invalid_version(text)
     return number
 

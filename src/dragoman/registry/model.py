@@ -15,9 +15,12 @@ from dragoman.core.schema import Reference, Schema
 from dragoman.registry.access import Grant
 from dragoman.registry.name import ContractName, contract_name
 from dragoman.registry.rules import check_metadata, check_rule_set
+from dragoman.schema.framing import MAX_ID
 
 LATEST = -1
 """The version number that stands for the latest one, also in references."""
+GREATEST_NUMBER = MAX_ID
+"""Of ids and of versions: an id has to fit a frame, and clients read both as 32 bits with a sign."""
 
 
 Json = dict[str, Any]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import random
 import sqlite3
@@ -17,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dragoman.adapters.embedded.errors import DiskFull, disk_error
+from dragoman.adapters.embedded.errors import DiskFull, disk_error, is_full
 from dragoman.adapters.embedded.reserve import Reserve, give_up_reserve
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
@@ -102,7 +101,7 @@ def _open(root: Path, fsync: str) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise _unavailable(error) from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_full(error):
             raise disk_error(error, root) from error
         raise BrokerUnavailable(
             f"The folder cannot be used: {error.strerror}.",

@@ -13,7 +13,6 @@ from dragoman.core.errors import BrokerUnavailable
 
 log = logging.getLogger("dragoman.embedded")
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _TOO_MANY = (errno.EMFILE, errno.ENFILE)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -33,9 +32,14 @@ def log_damage(folder: Path, first: int, until: int) -> None:
     )
 
 
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or what this user may use of it, has no room left."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def disk_error(error: OSError, path: Path) -> BrokerUnavailable:
     reason = error.strerror or str(error)
-    if error.errno in _FULL:
+    if is_full(error):
         return DiskFull(
             f"The log cannot be written: {reason}.",
             next="Make room on the disk, or choose another folder.",

@@ -12,12 +12,10 @@ from dragoman.core.errors import ConfigurationError
 from dragoman.core.schema import Reference
 from dragoman.registry.access import Principal
 from dragoman.registry.http.state import State
-from dragoman.registry.model import LATEST, Draft
+from dragoman.registry.model import GREATEST_NUMBER, LATEST, Draft
 from dragoman.registry.name import DEFAULT_CONTEXT, ContractName, contract_name
 
 T = TypeVar("T")
-
-MAX_INT = 2**31 - 1
 
 
 class ReferenceBody(msgspec.Struct):
@@ -28,7 +26,7 @@ class ReferenceBody(msgspec.Struct):
 
     def value(self) -> Reference:
         target = self.contract or self.subject
-        if not target or not (1 <= self.version <= MAX_INT or self.version == LATEST):
+        if not target or not (1 <= self.version <= GREATEST_NUMBER or self.version == LATEST):
             raise ConfigurationError(
                 "A reference has a name, a contract, and a version of at least 1.",
                 code="registry.invalid.request",
@@ -96,7 +94,7 @@ def contract_of(request: Request, part: str = "name") -> ContractName:
 def id_of(request: Request, part: str = "id") -> int | None:
     """A schema id, or ``None`` for what cannot be one."""
     text = path_text(request, part)
-    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_INT:
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > GREATEST_NUMBER:
         return None
     return int(text)
 
@@ -121,7 +119,7 @@ def number(request: Request, name: str, default: int) -> int:
         value = int(text)
     except ValueError:
         value = None
-    if value is None or not -MAX_INT <= value <= MAX_INT:
+    if value is None or not -GREATEST_NUMBER <= value <= GREATEST_NUMBER:
         raise ConfigurationError(f"{name} is a whole number, not {text!r}.", code="registry.invalid.query")
     return value
 

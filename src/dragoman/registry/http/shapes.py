@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from dragoman.registry.model import GREATEST_NUMBER
+
 Json = dict[str, Any]
 
 STRING: Json = {"type": "string"}
@@ -44,7 +46,9 @@ NAME = Parameter("name", "path", "The contract's name.", {"type": "string", "min
 VERSION = Parameter(
     "version", "path", "A number, or latest.", {"type": "string", "pattern": "^([1-9][0-9]{0,8}|latest)$"}
 )
-ID = Parameter("id", "path", "The schema's id.", {"type": "integer", "minimum": 1, "maximum": 2147483647})
+ID = Parameter(
+    "id", "path", "The schema's id.", {"type": "integer", "minimum": 1, "maximum": GREATEST_NUMBER}
+)
 CHANNEL = Parameter("channel", "path", "The channel's name.", {"type": "string", "minLength": 1})
 NORMALIZE = flag("normalize", "Apply level-2 normalisation first.")
 PERMANENT = flag("permanent", "The second step: gone for good.")

@@ -15,9 +15,9 @@ from dragoman.core.format import Policy
 from dragoman.registry.access import Role
 from dragoman.registry.http.answers import SUBJECT_JSON, json_answer
 from dragoman.registry.http.contracts import compatibility_named
-from dragoman.registry.http.requests import MAX_INT, ReferenceBody, keep_not, principal_of
+from dragoman.registry.http.requests import ReferenceBody, keep_not, principal_of
 from dragoman.registry.inlining import inlined, referenced
-from dragoman.registry.model import Draft, Json, Settings, StoredSchema, StoredVersion
+from dragoman.registry.model import GREATEST_NUMBER, Draft, Json, Settings, StoredSchema, StoredVersion
 from dragoman.registry.parsing import Parser
 from dragoman.registry.refusals import invalid_policy
 
@@ -39,8 +39,10 @@ class SubjectBody(msgspec.Struct, rename="camel"):
     def draft(self) -> Draft:
         if not self.schema:
             raise InvalidSchema("Empty schema")
-        if max(self.id or 0, self.version or 0) > MAX_INT:
-            raise ConfigurationError(f"Ids and versions end at {MAX_INT}.", code="registry.invalid.body")
+        if max(self.id or 0, self.version or 0) > GREATEST_NUMBER:
+            raise ConfigurationError(
+                f"Ids and versions end at {GREATEST_NUMBER}.", code="registry.invalid.body"
+            )
         return Draft(
             self.schema_type or "AVRO",
             self.schema,

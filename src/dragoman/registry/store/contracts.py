@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dragoman.core.database import Row, Transaction
 from dragoman.registry import refusals
-from dragoman.registry.model import StoredVersion
+from dragoman.registry.model import GREATEST_NUMBER, StoredVersion
 from dragoman.registry.name import ContractName
 from dragoman.registry.store import schemas
 
@@ -167,8 +167,8 @@ def having_schema(tx: Transaction, name: ContractName, id: int) -> StoredVersion
 
 
 def insert(tx: Transaction, name: ContractName, number: int, schema_id: int, author: str) -> None:
-    if number > schemas.GREATEST_NUMBER:
-        raise refusals.not_permitted(f"Subject {name} has no version left after {schemas.GREATEST_NUMBER}.")
+    if number > GREATEST_NUMBER:
+        raise refusals.not_permitted(f"Subject {name} has no version left after {GREATEST_NUMBER}.")
     tx.execute(
         "INSERT INTO registry_versions (context, contract, version, schema_id, live_schema, created, author)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -12,11 +12,8 @@ from typing import NamedTuple
 from dragoman.core.database import Row, Transaction
 from dragoman.core.schema import Reference
 from dragoman.registry import refusals
-from dragoman.registry.model import Json, StoredSchema
+from dragoman.registry.model import GREATEST_NUMBER, Json, StoredSchema
 from dragoman.registry.name import ContractName, parse_name
-
-GREATEST_NUMBER = 2**31 - 1
-"""Of ids and of versions: clients and frames have four bytes with a sign for them."""
 
 COLUMNS = (
     "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set,"
