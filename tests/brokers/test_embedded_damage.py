@@ -24,15 +24,16 @@ from dragoman.adapters.embedded import reader as reader_module
 from dragoman.adapters.embedded.appender import Appender
 from dragoman.adapters.embedded.block import HEADER, block_at, draft
 from dragoman.adapters.embedded.bounds import Bounds
+from dragoman.adapters.embedded.channels import make_folders
 from dragoman.adapters.embedded.membership import Membership
 from dragoman.adapters.embedded.reader import MessageReader, PartitionReader
 from dragoman.adapters.embedded.receiver import EmbeddedReceiver
-from dragoman.adapters.embedded.segment import SegmentFile, log_path, segment_bases
+from dragoman.adapters.embedded.segment import ENTRY, SegmentFile, index_path, log_path, segment_bases
 from dragoman.cli import main
 from dragoman.client import consumer
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import DamagedLog
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, DamagedLog
 from dragoman.core.message import Message
 
 Damage = list[tuple[int, int]]
@@ -291,6 +292,117 @@ def test_bounds_that_are_damaged_cut_nothing_off(written: Path, tmp_path: Path) 
     assert len(damaged) == 1
     assert found == {offset: payload(offset) for offset in range(damaged[0][0])}
     log.close()
+
+
+def test_bounds_that_were_cut_short_hide_no_damage(written: Path, tmp_path: Path) -> None:
+    """Their records are made again when the channel is opened; the last block is damaged, too."""
+    folder = tmp_path / "log"
+    shutil.copytree(written, folder)
+    path = sorted((folder / "0").glob("*.log"))[-1]
+    data = bytearray(path.read_bytes())
+    last = places_of(path)[-2]
+    data[last + HEADER.size + 9] ^= 1
+    path.write_bytes(data)
+    os.truncate(folder / "bounds", 0)
+    make_folders(folder, 1, sync=False)
+    log = Log(folder)
+    log.appender.recover()
+    assert path.read_bytes() == data
+    found, damaged = log.read()
+    assert damaged == [(47, 48)]
+    assert found == {offset: payload(offset) for offset in range(47)}
+    log.close()
+
+
+def test_a_segment_under_a_wrong_name_is_refused_and_kept(written: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    shutil.copytree(written, folder)
+    right = sorted((folder / "0").glob("*.log"))[-1]
+    data = right.read_bytes()
+    wrong = log_path(folder / "0", 500)
+    right.rename(wrong)
+    log = Log(folder)
+    for _ in range(2):
+        with pytest.raises(BrokerUnavailable, match="its name is wrong") as refused:
+            log.append(b"more")
+        assert right.name in str(refused.value)
+        assert wrong.read_bytes() == data
+    wrong.rename(right)
+    assert log.append(b"more") == 48
+    found, damaged = log.read()
+    assert found == {offset: payload(offset) for offset in range(48)} | {48: b"more"}
+    assert not damaged
+    log.close()
+
+
+@pytest.mark.parametrize("name", ["notes.log", "1.log", "00000000000000000007.log.old", "x" * 20 + ".log"])
+def test_foreign_files_in_a_partition_are_left_alone(tmp_path: Path, name: str) -> None:
+    log = Log(tmp_path)
+    log.append(b"one")
+    (log.folder / name).write_bytes(b"foreign")
+    log.append(b"two")
+    log.close()
+    log = Log(tmp_path)
+    log.appender.recover()
+    assert log.read() == ({0: b"one", 1: b"two"}, [])
+    assert (log.folder / name).read_bytes() == b"foreign"
+    log.close()
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_damaged_index_changes_no_answer(indexed: Path, data: st.DataObject) -> None:
+    """Its entries are a hint. One that is damaged, and all behind it, are not used."""
+    path = index_path(indexed / "0", 0)
+    sound = path.read_bytes()
+    hit = bytearray(sound)
+    hit[data.draw(st.integers(0, len(hit) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    path.write_bytes(hit)
+    log = Log(indexed)
+    try:
+        reader = PartitionReader(log.folder, log.bounds)
+        assert [reader.offset_at(second * 1000) for second in range(40)] == list(range(40))
+        assert [reader.read(offset, offset + 1, 1)[0].base for offset in range(40)] == list(range(40))
+        reader.close()
+    finally:
+        path.write_bytes(sound)
+        log.close()
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One segment of 40 large blocks, a second apart, with an entry in the index for each."""
+    folder = tmp_path_factory.mktemp("indexed")
+    log = Log(folder, segment_bytes=1 << 30)
+    for number in range(40):
+        message = Message("c", b"x" * (1 << 16), timestamp=number * 1000)
+        log.appender.append([draft([message], now=0)], wait=True)
+    log.close()
+    assert len(index_path(folder / "0", 0).read_bytes()) // ENTRY.size == 39
+    return folder
+
+
+@pytest.mark.parametrize("missing", ["bounds", "0"])
+async def test_a_channel_whose_files_are_missing_says_so_and_can_be_given_up(
+    tmp_path: Path, missing: str
+) -> None:
+    broker = EmbeddedBroker(f"embedded://{tmp_path}")
+    await broker.connect()
+    await broker.create(Channel("c"))
+    await broker.publish([Message("c", b"one")])
+    await broker.close()
+    lost = tmp_path / "channels" / "1" / missing
+    shutil.rmtree(lost) if lost.is_dir() else lost.unlink()
+    await broker.connect()
+    with pytest.raises(ChannelNotFound, match="has no files any more") as refused:
+        await broker.publish([Message("c", b"two")])
+    assert "dragoman channel delete c" in str(refused.value)
+    await broker.delete("c")
+    assert await broker.channels() == []
+    assert not (tmp_path / "channels" / "1").exists()
+    await broker.create(Channel("c"))
+    await broker.publish([Message("c", b"three")])
+    await broker.close()
 
 
 def test_a_segment_that_was_rolled_after_the_first_look_is_looked_at_again(

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from dragoman.adapters.embedded.block import SEAL, Draft
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import DiskFull, disk_error, log_damage, sync_failed
+from dragoman.adapters.embedded.errors import DiskFull, disk_error, log_damage, misnamed, sync_failed
 from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.adapters.embedded.segment import (
     ENTRY,
@@ -29,6 +29,7 @@ from dragoman.adapters.embedded.segment import (
     SegmentFile,
     index_path,
     log_path,
+    pack_entry,
     segment_bases,
 )
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
@@ -223,15 +224,13 @@ class Appender:
             bases = segment_bases(self._folder)
             if record is None and bases:
                 start = bases[0]
-            tail = self._open(bases[-1] if bases else end)
-            tail.recover(confirmed)
+            tail = self._recovered(bases[-1] if bases else end, confirmed)
         while tail.sealed or tail.torn:
             later = [base for base in segment_bases(self._folder) if base > tail.base]
             # Without a record at least one message is lost in what was torn.
             behind = tail.next + (tail.torn and record is None)
             self._sync(tail)
-            tail = self._open(later[0] if later else max(behind, end))
-            tail.recover(confirmed)
+            tail = self._recovered(later[0] if later else max(behind, end), confirmed)
         if tail.next < end:
             # Messages that were accepted are gone. Their offsets are not used twice.
             log_damage(self._folder, tail.next, end)
@@ -239,6 +238,16 @@ class Appender:
         if record is None or tail.next != end:
             self._bounds.write(self._partition, start, tail.next)
         return start, tail
+
+    def _recovered(self, base: int, confirmed: int) -> _Tail:
+        tail = self._open(base)
+        try:
+            tail.recover(confirmed)
+        except BaseException:
+            self._tail = None
+            tail.close()
+            raise
+        return tail
 
     def _open(self, base: int) -> _Tail:
         if self._tail is not None:
@@ -301,6 +310,10 @@ class _Tail:
         """Find the end of the last whole block, from the last index entry on; see ``_walk``."""
         segment = SegmentFile(self._folder, self.base)
         try:
+            first = segment.first
+            if first is not None and first < self.base:
+                # Its blocks would be taken for what is left of a torn write, and cut off.
+                raise misnamed(log_path(self._folder, self.base), log_path(self._folder, first))
             entries = segment.entries()
             place, _ = segment.entry_of(NO_LIMIT)
             kept = [entry for entry in entries[1:] if entry[1] <= place]
@@ -375,7 +388,7 @@ class _Tail:
             self._indexed = place
             if index:
                 with contextlib.suppress(OSError):  # a hint, which may be missing
-                    os.write(self._index, ENTRY.pack(base, place, self.newest))
+                    os.write(self._index, pack_entry(base, place, self.newest))
         self.next = base + count
         self.newest = max(self.newest, newest)
 

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Container
 from pathlib import Path
 
+from dragoman.adapters.embedded.errors import disk_error
+
 _RECORD = struct.Struct("<qqqq")
+_BLANK = _RECORD.pack(0, ~0, 0, ~0)
+_UNKNOWN = bytes(_RECORD.size)
 _TRIES = 1000
 MAX_PARTITIONS = 10_000
 
@@ -22,6 +27,7 @@ class Bounds:
     """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
+        self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
     @property
@@ -32,16 +38,20 @@ class Bounds:
         state = os.fstat(self._file)
         return state.st_size // _RECORD.size if state.st_nlink else 0
 
-    def grow(self, partitions: int) -> None:
-        blank = _RECORD.pack(0, ~0, 0, ~0)
+    def grow(self, partitions: int, filled: Container[int] = ()) -> None:
+        """Add records up to this number of partitions.
+
+        A partition that is ``filled`` had a record, which is lost. Its new record is a broken one until an
+        ``Appender`` has looked into the log: everything there may have been confirmed.
+        """
         for number in range(self.partitions, partitions):
-            os.pwrite(self._file, blank, number * _RECORD.size)
+            os.pwrite(self._file, _UNKNOWN if number in filled else _BLANK, number * _RECORD.size)
 
     def all(self) -> list[tuple[int, int]]:
         """Start and end of each partition."""
         if self._file < 0:
             return []
-        data = os.pread(self._file, _RECORD.size * MAX_PARTITIONS, 0)
+        data = self._read(_RECORD.size * MAX_PARTITIONS, 0)
         return [
             (start, end) if start == ~start_check and end == ~end_check else self.one(number)
             for number, (start, start_check, end, end_check) in enumerate(
@@ -56,13 +66,19 @@ class Bounds:
     def record(self, partition: int) -> tuple[int, int] | None:
         """Start and end, or ``None`` for a record that stays broken."""
         for _ in range(_TRIES):
-            data = os.pread(self._file, _RECORD.size, partition * _RECORD.size)
+            data = self._read(_RECORD.size, partition * _RECORD.size)
             if len(data) < _RECORD.size:
                 break
             start, start_check, end, end_check = _RECORD.unpack(data)
             if start == ~start_check and end == ~end_check:
                 return start, end
         return None
+
+    def _read(self, size: int, place: int) -> bytes:
+        try:
+            return os.pread(self._file, size, place)
+        except OSError as error:
+            raise disk_error(error, self._path) from error
 
     def sync(self) -> None:
         os.fsync(self._file)

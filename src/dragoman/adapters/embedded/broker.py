@@ -335,8 +335,16 @@ class EmbeddedBroker:
         await self._trim(files)
 
     async def delete(self, channel: str) -> None:
-        files = await self._files(channel)
-        await self._database.write(channels.delete_channel(channel))
+        """A channel whose files are missing or cannot be opened can be given up, too."""
+        files: ChannelFiles | None
+        try:
+            files = await self._files(channel)
+        except (channels.FilesMissing, BrokerUnavailable):
+            files = None
+        id, _ = await self._database.write(channels.delete_channel(channel))
+        if files is None:
+            await asyncio.to_thread(channels.remove_folder, self._options.root, id)
+            return
         await asyncio.to_thread(channels.remove_files, files)
         self._open.pop(channel, None)
         files.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
@@ -12,9 +13,10 @@ from pathlib import Path
 from dragoman.adapters.embedded.appender import Appender, sync_names
 from dragoman.adapters.embedded.bounds import MAX_PARTITIONS, Bounds
 from dragoman.adapters.embedded.database import Row
-from dragoman.adapters.embedded.errors import DiskFull, disk_error, disk_errors
+from dragoman.adapters.embedded.errors import DiskFull, disk_errors
 from dragoman.adapters.embedded.options import Options
 from dragoman.adapters.embedded.reserve import Reserve
+from dragoman.adapters.embedded.segment import segment_bases
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
 from dragoman.core.message import Message
@@ -33,6 +35,28 @@ def not_found(name: str) -> ChannelNotFound:
     return ChannelNotFound(f"There is no channel {name!r}.", next="Create it first.", channel=name)
 
 
+class FilesMissing(ChannelNotFound):
+    """The database knows a channel whose files are not there."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        super().__init__(
+            f"The channel {name!r} has no files any more.",
+            next="If it has just been deleted, create it again. Otherwise restore its folder from a backup,"
+            f" or give it up: dragoman channel delete {name}",
+            channel=name,
+            path=path,
+        )
+
+
+def open_bounds(folder: Path, name: str) -> Bounds:
+    path = folder / "bounds"
+    with disk_errors(folder):
+        try:
+            return Bounds(path)
+        except FileNotFoundError:
+            raise FilesMissing(name, path) from None
+
+
 class ChannelFiles:
     """One channel's folder, open in this process."""
 
@@ -47,12 +71,7 @@ class ChannelFiles:
         self._reserve = reserve
         self._appenders: dict[int, Appender] = {}
         self._partitioner = Partitioner(name)
-        try:
-            self.bounds = Bounds(self.folder / "bounds")
-        except FileNotFoundError:
-            raise not_found(name) from None
-        except OSError as error:
-            raise disk_error(error, self.folder) from error
+        self.bounds = open_bounds(self.folder, name)
 
     def partition_folder(self, partition: int) -> Path:
         return self.folder / str(partition)
@@ -60,20 +79,19 @@ class ChannelFiles:
     def appender(self, partition: int) -> Appender:
         found = self._appenders.get(partition)
         if found is None:
-            options = self._options
-            try:
-                found = Appender(
-                    self.partition_folder(partition),
-                    self.bounds,
-                    partition,
-                    segment_bytes=options.segment_bytes,
-                    fsync=options.fsync,
-                    reserve=self._reserve,
-                )
-            except FileNotFoundError:
-                raise not_found(self.name) from None
-            except OSError as error:
-                raise disk_error(error, self.folder) from error
+            options, folder = self._options, self.partition_folder(partition)
+            with disk_errors(self.folder):
+                try:
+                    found = Appender(
+                        folder,
+                        self.bounds,
+                        partition,
+                        segment_bytes=options.segment_bytes,
+                        fsync=options.fsync,
+                        reserve=self._reserve,
+                    )
+                except FileNotFoundError:
+                    raise FilesMissing(self.name, folder) from None
             self._appenders[partition] = found
         return found
 
@@ -190,8 +208,14 @@ def remove_files(files: ChannelFiles) -> None:
     partitions = files.bounds.partitions
     (files.folder / "bounds").unlink(missing_ok=True)
     for partition in range(partitions):
-        files.appender(partition).remove()
+        with contextlib.suppress(FilesMissing):
+            files.appender(partition).remove()
     shutil.rmtree(files.folder, ignore_errors=True)
+
+
+def remove_folder(root: Path, id: int) -> None:
+    """What is left of a channel whose files cannot be opened."""
+    shutil.rmtree(channel_folder(root, id), ignore_errors=True)
 
 
 def make_folders(folder: Path, partitions: int, *, sync: bool) -> None:
@@ -204,7 +228,8 @@ def make_folders(folder: Path, partitions: int, *, sync: bool) -> None:
             (folder / str(number)).mkdir(parents=True, exist_ok=True)
         bounds = Bounds(folder / "bounds", create=True)
         try:
-            bounds.grow(partitions)
+            filled = {number for number in range(partitions) if segment_bases(folder / str(number))}
+            bounds.grow(partitions, filled)
             if sync:
                 bounds.sync()
         finally:

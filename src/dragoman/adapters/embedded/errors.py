@@ -63,6 +63,15 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise disk_error(error, path) from error
 
 
+def misnamed(path: Path, right: Path) -> BrokerUnavailable:
+    return BrokerUnavailable(
+        f"The file {path.name} of the log begins with the message {int(right.stem)}, so its name is wrong.",
+        code="broker.misnamed",
+        next=f"Name it {right.name} again, or restore the folder from a backup. Nothing in it was changed.",
+        folder=path.parent,
+    )
+
+
 def sync_failed(folder: Path) -> BrokerUnavailable:
     return BrokerUnavailable(
         "The log could not be synced to the disk, so nothing more is written to it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -22,7 +23,9 @@ class Pulse:
 
     def stop(self) -> None:
         if self._file is not None:
-            self._path.unlink(missing_ok=True)
+            # A file that stays says nothing: without its lock the member counts as gone.
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.channels import channel_folder, find_channel, not_found
+from dragoman.adapters.embedded.channels import channel_folder, find_channel, not_found, open_bounds
 from dragoman.adapters.embedded.columns import slice_of
 from dragoman.adapters.embedded.database import open_database
-from dragoman.adapters.embedded.errors import disk_error
 from dragoman.adapters.embedded.reader import PartitionReader
 from dragoman.core.errors import ChannelNotFound, DamagedLog
 from dragoman.core.log import LogSlice
@@ -75,12 +74,7 @@ class EmbeddedLogReader:
         if not self._exists:
             raise not_found(name)
         folder = channel_folder(self._root, find_channel(self._database(), name)[0])
-        try:
-            self._folders[name] = folder, Bounds(folder / "bounds")
-        except FileNotFoundError:
-            raise not_found(name) from None
-        except OSError as error:
-            raise disk_error(error, folder) from error
+        self._folders[name] = folder, open_bounds(folder, name)
         return self._folders[name]
 
     def _bounds(self, channel: str, partition: int) -> tuple[int, int]:

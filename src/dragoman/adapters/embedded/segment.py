@@ -1,21 +1,25 @@
 """The segment files of one partition: their names, their sparse index, and walking through their blocks.
 
 ``<offset of the first message>.log`` holds blocks, ``.idx`` beside it one entry for about every 64 KiB: the
-offset of a block, its place in the file, and the highest timestamp before it. An index is a hint. It may lag
-behind, or be missing: then more headers are walked through.
+offset of a block, its place in the file, the highest timestamp before it, and a checksum of the three. An
+index is a hint. It may lag behind, or be damaged or missing: then more headers are walked through.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from zlib import crc32
 
 from dragoman.adapters.embedded.block import HEADER, MAGIC, Block, block_at
 
-ENTRY = struct.Struct("<qqq")
+ENTRY = struct.Struct("<qqqI")
+_CHECKED = struct.Struct("<qqq")
+_NAME = re.compile(r"[0-9]{20}\.log")
 INDEX_EVERY = 1 << 16
 CHUNK = 1 << 18
 MOST_FALSE = 100
@@ -33,12 +37,16 @@ def index_path(folder: Path, base: int) -> Path:
 
 
 def segment_bases(folder: Path) -> list[int]:
-    """The first offsets of the segments there are, rising."""
+    """The first offsets of the segments there are, rising. Files with other names are not looked at."""
     try:
         with os.scandir(folder) as found:
-            return sorted(int(entry.name[:-4]) for entry in found if entry.name.endswith(".log"))
+            return sorted(int(entry.name[:-4]) for entry in found if _NAME.fullmatch(entry.name))
     except FileNotFoundError:  # the channel was deleted
         return []
+
+
+def pack_entry(offset: int, place: int, newest: int) -> bytes:
+    return ENTRY.pack(offset, place, newest, crc32(_CHECKED.pack(offset, place, newest)))
 
 
 class SegmentFile:
@@ -59,14 +67,28 @@ class SegmentFile:
         return os.fstat(self.file).st_mtime_ns // 1_000_000
 
     def entries(self) -> list[tuple[int, int, int]]:
-        """Offset, place and highest earlier timestamp of some blocks, the first one always among them."""
+        """Offset, place and highest earlier timestamp of some blocks, the first one always among them.
+
+        What stands in the index behind a damaged entry is not used.
+        """
         try:
             data = self._index.read_bytes()
         except FileNotFoundError:
             data = b""
         size = self.size
-        found = ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size])
-        return [(self.base, 0, NO_TIME), *(entry for entry in found if 0 <= entry[1] < size)]
+        entries = [(self.base, 0, NO_TIME)]
+        for *entry, checksum in ENTRY.iter_unpack(data[: len(data) // ENTRY.size * ENTRY.size]):
+            offset, place, newest = entry
+            if crc32(_CHECKED.pack(*entry)) != checksum or not 0 <= place < size:
+                break
+            entries.append((offset, place, newest))
+        return entries
+
+    @property
+    def first(self) -> int | None:
+        """The offset of the first block, if its header is sound."""
+        header = self._header(0)
+        return None if header is None else header.base
 
     def entry_of(self, offset: int) -> tuple[int, int]:
         """The place of the block with this offset, or of one not far before it, and that one's offset."""
