@@ -13,7 +13,7 @@ from dragoman.core.loading import BROKERS, load, scheme_of
 from dragoman.pipeline.beginning import begun
 from dragoman.pipeline.events import Progress, read_events
 from dragoman.pipeline.faults import spark_faults
-from dragoman.pipeline.folders import local
+from dragoman.pipeline.folders import folder_name, local
 from dragoman.pipeline.installing import install
 from dragoman.pipeline.options import RegistryAccess, located
 from dragoman.pipeline.running import Flow, Pipeline
@@ -67,7 +67,8 @@ class Backfill:
 
     def to_channel(self, target: str, state: Path) -> Progress:
         """Into another channel, at least once with stable ids; what cannot be read is kept as files."""
-        folder = local(state, "state") / f"{self.name}-{self.channel}-{target}"
+        name = f"{self.name}-{self.channel}-{target}".replace("/", "%2F")
+        folder = local(state, "state") / folder_name(name, "name")
         install(self.spark)
         schemas(RegistryAccess(located(self.registry))).call(self._prepare(target))
         options = {

@@ -17,7 +17,7 @@ from typing import Any
 
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
-from dragoman.pipeline.folders import local
+from dragoman.pipeline.folders import folder_name, local
 from dragoman.pipeline.running import Flow, Pipeline
 
 
@@ -37,6 +37,9 @@ class Settings:
         """Before Spark is started, which takes a while."""
         local(self.to, "to")
         local(self.checkpoint, "checkpoint")
+        folder_name(self.name, "name")
+        for flow in self.flows:
+            folder_name(flow.table_name, "table")
 
     def pipeline(self, spark: Any) -> Pipeline:
         return Pipeline(

@@ -15,7 +15,7 @@ from dragoman.pipeline.beginning import begun
 from dragoman.pipeline.deleted import KEY
 from dragoman.pipeline.events import Progress, Totals, progress_of
 from dragoman.pipeline.faults import spark_faults
-from dragoman.pipeline.folders import local
+from dragoman.pipeline.folders import STATE_FOLDER, folder_name, local
 from dragoman.pipeline.installing import install
 from dragoman.pipeline.options import without_credentials
 from dragoman.pipeline.quarantine import SCHEMA as QUARANTINE_SCHEMA
@@ -25,7 +25,6 @@ from dragoman.pipeline.tables import Table, open_table
 from dragoman.pipeline.tables.writing import place_in, refuse_moved, refuse_unkept
 from dragoman.pipeline.types import arrow_schema
 
-STATE_FOLDER = "_dragoman"
 MESSAGE_KEY = "key"
 """In ``merge_by``: the message's key instead of a column."""
 MERGED_AT_ONCE = 200_000
@@ -80,8 +79,9 @@ class Pipeline:
     def __post_init__(self) -> None:
         local(self.to, "to")
         local(self.checkpoint, "checkpoint")
+        folder_name(self.name, "name")
         for flow in self.flows:
-            local(flow.table_name, "table")
+            folder_name(flow.table_name, "table")
         names = [name for flow in self.flows for name in (flow.table_name, flow.quarantine_name)]
         twice = sorted({name for name in names if names.count(name) > 1})
         if not names or twice:

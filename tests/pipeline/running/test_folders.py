@@ -28,6 +28,13 @@ URLS = [
     "dbfs:/lake",
     "file:///tmp/lake",
     "memory://",
+    " s3://bucket/lake",
+    "s3:bucket/lake",
+    "s3a:bucket",
+    "gs:",
+    "file:lake",
+    "C:\\lake",
+    "a:b",
 ]
 FLOWS = (Flow("loans"),)
 WAYS: dict[str, Callable[[str], object]] = {
@@ -94,6 +101,39 @@ def test_secrets_in_a_url_are_not_shown() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("folder", ["lake", "./lake", "/data/lake", "./s3:/lake", "a:b", "lake/x:/y"])
+@pytest.mark.parametrize("folder", ["lake", "./lake", "/data/lake", "./s3:/lake", "./a:b", "lake/x:/y", " a"])
 def test_a_path_is_a_path(folder: str) -> None:
     assert local(folder, "to") == Path(folder).absolute()
+
+
+def test_the_home_folder_may_be_written_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert local("~/lake", "to") == tmp_path / "lake"
+    with pytest.raises(ConfigurationError, match="no such home folder"):
+        local("~no-such-user-here/lake", "to")
+
+
+@pytest.mark.parametrize(
+    "name", ["/tmp/x", "../x", "a/../../x", "_dragoman", "..", ".", "~", "a\\b", "a\0b", "é" * 101]
+)
+@pytest.mark.parametrize("way", ["a flow", "a pipeline", "a file's flow", "a table", "a backfill"])
+def test_no_name_leads_out_of_its_folder(
+    way: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways: dict[str, Callable[[], object]] = {
+        "a flow": lambda: Pipeline(None, (Flow("loans", table=name),), "lake"),
+        "a pipeline": lambda: Pipeline(None, FLOWS, "lake", name=name),
+        "a file's flow": lambda: Settings("lake", (Flow("loans", table=name),)),
+        "a table": lambda: open_table("delta", "lake", name),
+        "a backfill": lambda: Backfill(None, "loans", name=name).to_table("lake"),
+    }
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as caught:
+        ways[way]()
+    assert caught.value.code == "configuration.location"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_channel_without_letters_needs_a_table() -> None:
+    with pytest.raises(ConfigurationError, match="table is ''"):
+        Pipeline(None, (Flow("---"),), "lake")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.core.errors import ConfigurationError
-from dragoman.pipeline.folders import local
+from dragoman.pipeline.folders import folder_name, local
 from dragoman.pipeline.tables.table import Table
 
 TABLE_FORMATS = ("delta", "iceberg", "parquet")
@@ -12,6 +12,7 @@ TABLE_FORMATS = ("delta", "iceberg", "parquet")
 def open_table(table_format: str, root: str, name: str) -> Table:
     """The table ``name`` below the folder ``root``; it need not exist yet."""
     folder = local(root, "to")
+    folder_name(name, "table")
     match table_format:
         case "delta":
             from dragoman.pipeline.tables.delta import DeltaTable
