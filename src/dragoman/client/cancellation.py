@@ -85,7 +85,7 @@ def _is_thrown_away() -> bool:
 
 
 def _is_closing() -> bool:
-    """Outside of a lane, whoever cancels the task means it."""
+    """Outside of a lane, a cancellation of the task is meant."""
     closing = ENDING.get(None)
     return is_ending() if closing is None else closing()
 

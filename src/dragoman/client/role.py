@@ -48,7 +48,7 @@ class Role(Protocol):
         """Raises ``ConfigurationError`` if the model does not let it send there."""
 
     def owned(self, channel: str) -> Owned | None:
-        """What the model says is on a channel, whoever uses it; ``None`` if the model has no such channel."""
+        """What the model says is on a channel; ``None`` if the model has no such channel."""
 
     def directed(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint as the model wants it."""

@@ -306,7 +306,7 @@ class Broker(Protocol):
 
 @runtime_checkable
 class SkipsDamage(Protocol):
-    """What a broker that keeps its messages in files of its own has beside the rest."""
+    """What only a broker that keeps its messages in files of its own has."""
 
     async def damage(self, channel: str, group: str) -> Sequence[DamagedRange]:
         """The damaged ranges that hold the group back. Raises ``ConfigurationError`` if it reads another."""

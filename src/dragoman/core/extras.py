@@ -1,7 +1,7 @@
 """Optional packages: the error when one is missing, and how to install it.
 
 Dragoman is installed from its source or a wheel. No package index is known to carry it, so a hint
-must never install it by name: whoever owns that name there would run code on the reader's machine.
+must never install it by name: the owner of that name there could run code on the reader's machine.
 """
 
 from __future__ import annotations

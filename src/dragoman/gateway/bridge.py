@@ -46,7 +46,7 @@ def bridge(
 
     A request with a return address, such as ``Call.ask`` sends, is asked on the other broker under an address
     there, since its own means nothing there. The answer comes back to the request's own address. It is
-    acknowledged here when it is answered, or when nobody waits for the answer any more. Order holds per key.
+    acknowledged here when it is answered, or when no caller waits for it any more. Order holds per key.
     """
     retry = RetryOptions(never=(Refused, ClientError))
     options = EndpointOptions(retry=retry, concurrency=_AT_ONCE)

@@ -12,7 +12,7 @@ from dragoman.language.pointer import canonical
 def others(model: Model, interaction: Interaction) -> list[Interaction]:
     """Other endpoints that receive the same message, whether from the same group or from one of their own.
 
-    A reply is for whoever asked, so nobody shares it.
+    A reply is for the one that asked, so it is not shared.
     """
     if interaction.message.part == "reply":
         return []

@@ -66,7 +66,7 @@ class Appender:
         self._unsynced = False
         """The tail was given up while some of it was not on the disk yet."""
         self._broken = False
-        """A sync failed, so nobody knows what is on the disk: nothing is written until it is opened again."""
+        """A sync failed, so what is on the disk is not known: nothing is written until it is opened again."""
 
     def append(self, drafts: list[Draft], *, wait: bool) -> list[int]:
         """Write the blocks; the offset of each one's first message. ``Contended`` unless it may ``wait``.
@@ -116,7 +116,7 @@ class Appender:
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
-        """Meanwhile nobody appends, and the bounds are in line with the log."""
+        """Meanwhile no process appends, and the bounds are in line with the log."""
         with self._locked(True):
             self._caught_up()
             yield

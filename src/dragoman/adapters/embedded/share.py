@@ -76,7 +76,7 @@ class Share:
             plan.after = _after(found, plan.after)
 
     def _read(self, plan: Plan, end: int, limit: int) -> list[Message]:
-        """The flow from where the plan is. Damage is told when there is nothing else to deliver."""
+        """The flow from where the plan is. Damage is reported when there is nothing else to deliver."""
         try:
             return self._flow.read(plan.after, end, limit)
         except DamagedLog:

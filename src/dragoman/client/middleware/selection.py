@@ -2,7 +2,7 @@
 
 Unwanted messages are acknowledged in silence where no other endpoint could have taken them. In a group that
 is shared with endpoints that select differently, they are dead letters: the broker gave the message to this
-member alone, so acknowledging it would lose it for whoever wants it.
+member alone, so acknowledging it would lose it for the member that wants it.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Application:
                 if self.sep is not None:
                     await stack.enter_async_context(self.sep)
             except DragomanError as failure:
-                # Strangers are not told why a store is away, but whoever starts the server is.
+                # Clients are not told why a store is away. The command that starts the server says it.
                 cause = failure.__cause__
                 self.failure = cause if isinstance(cause, DragomanError) else failure
                 await send({"type": "lifespan.startup.failed", "message": str(self.failure)})

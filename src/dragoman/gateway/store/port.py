@@ -130,7 +130,7 @@ class Store(Protocol):
     async def find(self, place: Place, now: float, collector: str = "") -> Sequence[Held]:
         """Responses at this place that are not expired, and are free or leased to this collector.
 
-        The oldest comes first. Nobody is recognised by an empty ``collector``."""
+        The oldest comes first. An empty ``collector`` is no collector."""
 
     async def take(self, held: Held, now: float, collector: str = "") -> bool:
         """Lease it to this collector, as its mode says. ``False`` if another collector has it.
@@ -149,7 +149,7 @@ class Store(Protocol):
         """At which of these places something can be collected."""
 
     async def waiting(self, owner: str, most: int, now: float) -> int:
-        """How many responses of an owner nobody has collected yet; the count may end at ``most``."""
+        """How many responses of an owner are not collected yet; the count may end at ``most``."""
 
     async def sweep(self, now: float) -> int:
         """Forget what has expired; how many responses that were."""

@@ -62,7 +62,7 @@ def _resolved(model: Model, shape: Shape) -> Shape:
 def header_check(model: Model, message: s.Message, place: str) -> Callable[[Headers], None] | None:
     """A function that raises ``EncodeError`` for headers which are not the model's; ``None`` if all will do.
 
-    Headers that the model does not have are nobody's concern. What a header holds is never in the error.
+    Headers that the model does not have are not checked. What a header holds is never in the error.
     """
     known = declared(model, message)
     if not known:

@@ -26,7 +26,7 @@ class Proxies:
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     all: bool = False
-    """Whoever connects is a proxy, but none that stands in a header: the last entry is the client."""
+    """Every peer is a proxy, but no address in a header is: the last entry is the client."""
 
     @classmethod
     def read(cls, text: str) -> Proxies:

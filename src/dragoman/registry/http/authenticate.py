@@ -143,7 +143,7 @@ class Authenticator:
         return found, until
 
     async def _by_key(self, id: str, secret: str, address: str) -> Principal | None:
-        """Generated keys wait for nothing. Whoever sends a password pays before the store is asked, too."""
+        """Generated keys wait for nothing. A password is charged before the store is asked, too."""
         if is_generated(id):
             key = await self._stored(id)
             if key is None or key.kind != "password":

@@ -59,7 +59,7 @@ async def get_config(request: Request) -> Response:
 def _shown(found: Settings, *, inherited: bool) -> dict[str, object]:
     value = config_value(found)
     if inherited and value.get("normalize") is False:
-        # The default of what nobody set is not worth telling.
+        # The default of a setting that is not set is not listed.
         del value["normalize"]
     return value
 

@@ -122,7 +122,7 @@ def form_of(request: Request, tx: Transaction, parser: Parser, schema: StoredSch
 def _require_references(request: Request, tx: Transaction, schema: StoredSchema) -> None:
     """The resolved form shows the text of all that a schema refers to: the reader must have the right to it.
 
-    Such an answer is not kept, since whoever asks next may have fewer rights.
+    Such an answer is not kept, since the next caller may have fewer rights.
     """
     if schema.references:
         keep_not(request)

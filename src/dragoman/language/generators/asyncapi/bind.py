@@ -83,7 +83,7 @@ def _add(found: Bindings, place: str, protocol: str, implied: dict[str, Any]) ->
 
 
 def _amqp_channel(message: s.Message, said: dict[str, Any]) -> dict[str, Any]:
-    """A channel is an exchange to which whoever likes binds a queue, by the number of the partition."""
+    """A channel is an exchange. Each consumer binds a queue to it, by the number of the partition."""
     if "is" in said or "exchange" in said or "queue" in said:
         return {}
     exchange = {"name": address(message.path), "type": "direct", "durable": True}

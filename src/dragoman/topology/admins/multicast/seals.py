@@ -1,4 +1,4 @@
-"""Signatures of datagrams: nobody without the sender's key can speak for it.
+"""Signatures of datagrams: without the sender's key a program cannot speak for it.
 
 A sender whose program has an identity makes a key for itself and announces the public half. The announcement
 is signed, so a datagram with a wrong signature, or none, is not the sender's. A seal stands first in a
