@@ -24,6 +24,8 @@ log = logging.getLogger("dragoman.client")
 
 _OURS_FOR = 0.001
 """Seconds until the receiver is asked again whether a partition is still ours: not for each quick message."""
+_SETTLE_EVERY = 0.05
+"""Seconds between acknowledgements while handlers end that were running when the client was closed."""
 _AHEAD = 32
 """So many values are read at once."""
 
@@ -457,12 +459,15 @@ class Flight:
         for place in self._places.values():
             place.close_gaps()
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout
-        while (running := self._running()) and loop.time() < deadline:
-            await asyncio.wait(running, timeout=min(beat, deadline - loop.time()))
-            await self.settle()
-            if self._running():
+        beaten = loop.time()
+        deadline = beaten + timeout
+        while (running := self._running()) and (now := loop.time()) < deadline:
+            if now - beaten >= beat:
+                beaten = now
                 await self._receiver.extend()
+            await asyncio.wait(running, timeout=min(_SETTLE_EVERY, deadline - now))
+            # At once: a partition may move before the last handler has ended.
+            await self.settle()
         await self.stop()
         await self.settle()
 

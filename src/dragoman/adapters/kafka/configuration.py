@@ -114,7 +114,7 @@ class Settings:
     common: dict[str, Any] = field(repr=False)
     producer: dict[str, Any] = field(repr=False)
     consumer: dict[str, Any] = field(repr=False)
-    handover: float = 3.0
+    handover: float = 10.0
     read_ahead_bytes: int = READ_AHEAD_BYTES
 
     def for_producing(self) -> dict[str, Any]:

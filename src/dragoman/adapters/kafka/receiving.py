@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import threading
 import time
@@ -28,6 +29,8 @@ from dragoman.core.broker import Subscription, revoked
 from dragoman.core.errors import BrokerError, BrokerUnavailable, DragomanError
 from dragoman.core.message import Message, place_of
 from dragoman.core.run import Run, Runs
+
+log = logging.getLogger("dragoman.kafka")
 
 Place = tuple[str, int | None]
 
@@ -449,7 +452,12 @@ class KafkaReceiver:
                 holding.leaving = True
                 holding.queue.clear()
             self.leaving = places
-        self._errands.run_until(lambda: self.closed or not self._busy(places), self._handover)
+        if not self._errands.run_until(lambda: self.closed or not self._busy(places), self._handover):
+            log.warning(
+                "Partitions move although messages of them are in flight, which are delivered again. "
+                "Set a longer handover in the broker's URL if handlers need more time.",
+                extra={"group": self.group, "partitions": len(places), "handover": self._handover},
+            )
         self._let_go(consumer, partitions, places)
 
     def _lost(self, consumer: Any, partitions: list[Any]) -> None:
