@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
+from dragoman.core.errors import BrokerUnavailable, ClientError
 from dragoman.gateway.envelope import Envelope, collection, datum, to_json
 from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.http.app import Application
@@ -107,9 +107,9 @@ async def test_by_http_a_response_reaches_its_owner_whatever_becomes_of_one_mess
                 found = await tried(lambda: client.collect(asked))  # noqa: B023
                 assert found is not None, fates
                 assert found.text("id") == asked.client.request_id
+                await tried(lambda: client.confirm(asked))  # noqa: B023
                 assert await got_by_strangers(gateways[0], asked) == []
                 assert len(await forwarded(gateways[0], asked)) == 1
-                await gateways[0].collection.collect(to_json(collection(asked, done=True)))
                 for id in (None, "another"):
                     again = to_json(collection(asked, collector=id))
                     assert await gateways[1].collection.collect(again) is None
@@ -180,35 +180,10 @@ async def test_by_sep_a_response_reaches_its_owner_whatever_becomes_of_one_datag
                 found = await client.collect(asked, timeout=PATIENCE)
                 assert found is not None
                 assert found.text("id") == asked.client.request_id
+                await client.confirm(asked, timeout=PATIENCE)
                 assert len(await forwarded(gateway, asked)) == 1
             kinds = {data[0] for data in relay.to_server}
             assert kinds <= {Type.INIT, Type.EARLY, Type.DATA}
             for each in (gateway, other):
                 assert await each.collection.collect(to_json(collection(asked, collector="x"))) is None
         assert other.audit.counts["collected", ""] == other.audit.counts["arrived", ""] == 0
-
-
-async def test_a_client_by_sep_keeps_what_it_has_got_if_the_confirmation_is_not_answered() -> None:
-    key, shared = ServerKey.generate(), options()
-    async with (
-        Gateway(shared) as gateway,
-        SepServer(sep_point(gateway), key) as server,
-        SepClient(*server.address, key.public) as client,
-    ):
-        asked = ask()
-        await client.request(Operation.DROP_OFF, to_json(asked), PATIENCE)
-        [arrived] = await forwarded(gateway, asked)
-        await answer(gateway, arrived.envelope, [])
-        ask_for, calls = client.request, 0
-
-        async def once(*arguments):
-            nonlocal calls
-            calls += 1
-            if calls == 2:
-                raise ReplyTimeout("away")
-            return await ask_for(*arguments)
-
-        client.request = once
-        found = await client.collect(asked, timeout=PATIENCE)
-        assert found is not None
-        assert await client.collect(asked, timeout=PATIENCE) == found

@@ -1,13 +1,16 @@
-"""The client's side of collecting: fetch the response, and confirm it once it has come."""
+"""The client's side of collecting: fetch a response; confirm it in a call of its own.
+
+The gateway forgets a response that is confirmed. A call that confirms and then returns could be cancelled in
+between, and the response would be lost. So the caller confirms, when it has the response.
+"""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
+from dragoman.core.errors import ClientError
 from dragoman.gateway.envelope.derivation import collection
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import from_json, to_json
@@ -18,28 +21,30 @@ ANY_SIZE = EnvelopeLimits(bytes=2**31, datums=2**31, depth=2**31)
 Send = Callable[[bytes], Awaitable[tuple[int, bytes]]]
 """Takes a collection as JSON to the gateway. Gives status and body, which mean the same by HTTP and SEP."""
 
-_UNREACHED = (ReplyTimeout, BrokerUnavailable, ClientError)
-
 
 async def collected(
-    asked: Envelope, fetch: Send, confirm: Send, *, resource: str, token: str | None, collector: str | None
+    asked: Envelope, send: Send, *, resource: str, token: str | None, collector: str | None
 ) -> Envelope | None:
     """The response to a request, or ``None`` if there is none (yet).
 
-    It is confirmed before it is returned. If the confirmation does not reach the gateway, the response stays
-    there until its time is over, and asking again with the same ``collector`` gives it again.
+    The gateway keeps it until ``confirmed``, and gives it to the same ``collector`` again.
     Raises ``ClientError`` if the gateway refuses the question.
     """
     wanted = collection(asked, resource=resource, token=token, collector=collector)
-    status, body = await fetch(to_json(wanted))
+    status, body = await send(to_json(wanted))
     if status == 204:
         return None
     check(status, 200, body)
-    found = from_json(body, ANY_SIZE)
+    return from_json(body, ANY_SIZE)
+
+
+async def confirmed(
+    asked: Envelope, send: Send, *, resource: str, token: str | None, collector: str | None
+) -> None:
+    """Tell the gateway that ``collector`` has the response. Raises ``ClientError`` if it is refused."""
     done = collection(asked, resource=resource, token=token, collector=collector, done=True)
-    with contextlib.suppress(*_UNREACHED):
-        await confirm(to_json(done))
-    return found
+    status, body = await send(to_json(done))
+    check(status, 204, body)
 
 
 class _Error(msgspec.Struct):

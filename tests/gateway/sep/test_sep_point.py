@@ -68,6 +68,7 @@ async def test_a_response_survives_an_outage_in_which_its_client_opens_another_s
         assert gateway.audit.counts["collected", ""] >= 2, "the first answer did not reach the client"
         assert found.status == 200
         assert await client.collect(asked, timeout=PATIENCE) == from_json(found.body)
+        await client.confirm(asked, timeout=PATIENCE)
         assert await client.collect(asked, timeout=PATIENCE) is None, "it was confirmed"
 
 

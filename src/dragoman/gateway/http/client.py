@@ -9,7 +9,7 @@ import httpx
 import msgspec
 
 from dragoman.core.errors import BrokerUnavailable
-from dragoman.gateway.collecting import check, collected
+from dragoman.gateway.collecting import check, collected, confirmed
 from dragoman.gateway.drop_off import Receipt
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import to_json
@@ -17,7 +17,6 @@ from dragoman.gateway.envelope.wire import to_json
 _JSON = {"content-type": "application/json"}
 _SLACK = 30.0
 """Seconds that an answer may take in addition to what it waits for."""
-_CONFIRM = 5.0
 
 
 class HttpClient:
@@ -26,6 +25,7 @@ class HttpClient:
     async with HttpClient("https://gateway.example") as gateway:
         await gateway.drop_off(asked)
         answer = await gateway.collect(asked, wait=20)
+        await gateway.confirm(asked)
     """
 
     def __init__(self, url: str, *, web: httpx.AsyncClient | None = None) -> None:
@@ -60,19 +60,35 @@ class HttpClient:
         token: str | None = None,
         collector: str | None = None,
     ) -> Envelope | None:
-        """The response to a request, confirmed; ``None`` if there is none after ``wait`` seconds.
+        """The response to a request; ``None`` if there is none after ``wait`` seconds.
 
-        Repeat it if it fails: until the response is confirmed, the same collector gets it again. Raises as
+        Repeat it if it fails: until you ``confirm`` the response, the same collector gets it again. Raises as
         ``drop_off`` does.
         """
 
-        async def fetch(body: bytes) -> tuple[int, bytes]:
+        async def send(body: bytes) -> tuple[int, bytes]:
             return await self._post(f"/collection?wait={wait:g}", body, wait + _SLACK)
 
-        async def confirm(body: bytes) -> tuple[int, bytes]:
-            return await self._post("/collection", body, _CONFIRM)
+        return await collected(asked, send, resource=resource, token=token, collector=collector)
 
-        return await collected(asked, fetch, confirm, resource=resource, token=token, collector=collector)
+    async def confirm(
+        self,
+        asked: Envelope,
+        *,
+        resource: str = "service.collection",
+        token: str | None = None,
+        collector: str | None = None,
+    ) -> None:
+        """Let the gateway forget a response that ``collect`` gave with the same arguments.
+
+        Call it when the response is handled or stored: after a crash before that, it is collected again.
+        Repeat it if it fails. Raises as ``drop_off`` does.
+        """
+
+        async def send(body: bytes) -> tuple[int, bytes]:
+            return await self._post("/collection", body, _SLACK)
+
+        await confirmed(asked, send, resource=resource, token=token, collector=collector)
 
     async def _post(self, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
-from dragoman.gateway.collecting import collected
+from dragoman.gateway.collecting import collected, confirmed
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.sep.assembling import Assembly
 from dragoman.gateway.sep.datagram import (
@@ -60,8 +60,6 @@ _SILENT = 5
 """After so many tries in a row without a sign of life, a new session is opened."""
 _UNHEARD = 8
 """The same for a session that the server has not answered yet, whose request it may have nevertheless."""
-_CONFIRM = 5.0
-"""Seconds to tell the gateway that a response has come."""
 _MOST_RETRIES = 4
 """RETRYs that are obeyed in one session. A server needs one or two; more are somebody's copies."""
 _REASONS = {
@@ -177,19 +175,36 @@ class SepClient(asyncio.DatagramProtocol):
         token: str | None = None,
         collector: str | None = None,
     ) -> Envelope | None:
-        """The response to a request, confirmed; ``None`` if there is none yet.
+        """The response to a request; ``None`` if there is none yet.
 
-        Repeat it if it fails: until the response is confirmed, the same collector gets it again. Raises as
+        Repeat it if it fails: until you ``confirm`` the response, the same collector gets it again. Raises as
         ``request`` does, and ``ClientError`` if the gateway refuses the question.
         """
 
-        async def fetch(body: bytes) -> Reply:
+        async def send(body: bytes) -> Reply:
             return await self.request(Operation.COLLECT, body, timeout)
 
-        async def confirm(body: bytes) -> Reply:
-            return await self.request(Operation.COLLECT, body, min(timeout, _CONFIRM))
+        return await collected(asked, send, resource=resource, token=token, collector=collector)
 
-        return await collected(asked, fetch, confirm, resource=resource, token=token, collector=collector)
+    async def confirm(
+        self,
+        asked: Envelope,
+        *,
+        timeout: float = 30.0,
+        resource: str = "service.collection",
+        token: str | None = None,
+        collector: str | None = None,
+    ) -> None:
+        """Let the gateway forget a response that ``collect`` gave with the same arguments.
+
+        Call it when the response is handled or stored: after a crash before that, it is collected again.
+        Repeat it if it fails. Raises as ``collect`` does.
+        """
+
+        async def send(body: bytes) -> Reply:
+            return await self.request(Operation.COLLECT, body, timeout)
+
+        await confirmed(asked, send, resource=resource, token=token, collector=collector)
 
     async def _ask(self, message: bytes) -> Reply:
         request = _Request(self._next_stream)
