@@ -8,7 +8,6 @@ import http.client
 import json
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from dragoman.gateway.limits import EnvelopeLimits
 from dragoman.gateway.rates import Rate
 from tests.gateway.kit import answer, ask, inside, options
 from tests.gateway.test_drop_off import changed
+from tests.registry.test_rights import self_signed
 
 JSON = {"content-type": "application/json"}
 
@@ -269,17 +269,27 @@ def test_who_comes_too_often_is_told_when_to_come_again() -> None:
         assert 1 <= int(again.headers["retry-after"]) <= 100
 
 
+def test_half_open_handshakes_keep_nobody_out(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    patient = HttpOptions(head_seconds=3600.0)
+    given = ServerOptions(gateway=options(), http=patient, port=0, certificate=str(certificate), key=str(key))
+    running = Server(given)
+    running._running.config.http.most = 3
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running)
+        host, port = server.url.removeprefix("https://").split(":")
+        half = [
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=60)) for _ in range(20)
+        ]
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        assert httpx.get(f"{server.url}/health", verify=trusted, timeout=60.0).status_code == 200
+        for connection in half[:17]:
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+
+
 def test_tls_is_spoken_with_a_certificate(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-            *("-nodes", "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(key), "-out", str(certificate)),
-        ],
-        check=True,
-        capture_output=True,
-    )
+    certificate, key = self_signed(tmp_path)
     given = ServerOptions(gateway=options(), port=0, certificate=str(certificate), key=str(key))
     with Server(given) as server:
         trusted = ssl.create_default_context(cafile=str(certificate))

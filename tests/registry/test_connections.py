@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import resource
 import socket
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from tests.registry.test_rights import self_signed
 
 from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits
@@ -110,6 +113,90 @@ def test_half_open_connections_keep_nobody_out() -> None:
         # Those that have waited longest had to go. Who had a request before was left alone.
         assert all(is_closed(connection) for connection in half[:45])
         assert answer_to(patient, WHOLE).endswith(b'"up"}')
+
+
+@pytest.fixture(params=["uvloop", "asyncio"])
+def with_tls(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, str]:
+    """A certificate for a server, which runs on this event loop."""
+    if request.param == "asyncio":
+        monkeypatch.setattr(uvicorn.Config, "get_loop_factory", lambda _: asyncio.new_event_loop)
+    certificate, key = self_signed(tmp_path)
+    return {"certificate": str(certificate), "key": str(key)}
+
+
+def healthy(server: Server, with_tls: dict[str, str]) -> bool:
+    trusted = ssl.create_default_context(cafile=with_tls["certificate"])
+    return httpx.get(f"{server.url}/health", timeout=50, verify=trusted).status_code == 200
+
+
+@contextlib.contextmanager
+def inside_tls(server: Server, with_tls: dict[str, str]) -> Iterator[ssl.SSLSocket]:
+    trusted = ssl.create_default_context(cafile=with_tls["certificate"])
+    with (
+        connected(server) as plain,
+        trusted.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=True) as connection,
+    ):
+        yield connection
+
+
+@pytest.mark.parametrize("part", [b"", b"\x16", b"\x16\x03\x01\x02\x00\x01"])
+def test_half_open_handshakes_keep_nobody_out(with_tls: dict[str, str], part: bytes) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(head_s=3600, connections=10), **with_tls))
+        patient = stack.enter_context(inside_tls(server, with_tls))
+        assert answer_to(patient, WHOLE).endswith(b'"up"}')
+        half = []
+        for _ in range(60):
+            connection = stack.enter_context(connected(server))
+            connection.sendall(part)
+            half.append(connection)
+        for _ in range(5):
+            assert healthy(server, with_tls)
+        assert all(is_closed(connection) for connection in half[:45])
+        assert answer_to(patient, WHOLE).endswith(b'"up"}')
+
+
+def test_handshakes_that_fail_are_counted_no_longer(with_tls: dict[str, str]) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(connections=3, head_s=3600), **with_tls))
+        patient = stack.enter_context(inside_tls(server, with_tls))
+        assert answer_to(patient, WHOLE).endswith(b'"up"}')
+        for _ in range(20):
+            with connected(server) as plain:
+                plain.sendall(WHOLE)
+                with contextlib.suppress(ConnectionError):
+                    while plain.recv(1000):
+                        pass
+            assert healthy(server, with_tls)
+        assert answer_to(patient, WHOLE).endswith(b'"up"}')
+
+
+def test_connections_that_the_other_side_does_not_close_keep_nobody_out(with_tls: dict[str, str]) -> None:
+    """The server has closed them by TLS, which the other side should confirm."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(connections=5, head_s=3600), **with_tls))
+        for _ in range(20):
+            connection = stack.enter_context(inside_tls(server, with_tls))
+            assert answer_to(connection, HALF + b"connection: close\r\n\r\n").endswith(b'"up"}')
+
+
+def test_idle_connections_inside_tls_keep_nobody_out(with_tls: dict[str, str]) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(connections=5, idle_s=3600), **with_tls))
+        for _ in range(20):
+            connection = stack.enter_context(inside_tls(server, with_tls))
+            assert answer_to(connection, WHOLE).endswith(b'"up"}')
+
+
+def test_a_server_with_half_open_handshakes_stops(with_tls: dict[str, str]) -> None:
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(ConnectionLimits(head_s=3600), **with_tls))
+        half = [stack.enter_context(connected(server)) for _ in range(5)]
+        assert healthy(server, with_tls)
+        server.close()
+        assert all(is_closed(connection) for connection in half)
 
 
 def test_idle_connections_keep_nobody_out() -> None:

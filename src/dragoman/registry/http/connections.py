@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ class ConnectionLimits:
     """Every limit is a number a user may raise."""
 
     head_s: float = 10.0
-    """How long the head of a request may take, from the connection or from its first byte."""
+    """How long the head of a request may take: the first from the connection, so with its TLS handshake."""
     idle_s: int = 75
     """How long a connection may wait for its next request."""
     head_bytes: int = 64 * 1024
@@ -43,19 +44,24 @@ class ConnectionLimits:
 class BoundedProtocol(HttpToolsProtocol):
     """A connection within limits. One subclass per server holds what its connections share.
 
-    A connection is in ``waiting_for_head`` while the head of its first request, or a head that it has begun,
-    is not complete. It is in ``idle`` between requests. When there are too many connections, the one that has
-    waited longest for a head is closed, then the one that has been idle longest. So connections that send
-    nothing cannot keep out those that do.
+    A connection is in ``sockets`` from the time it is accepted, before its TLS handshake, until its socket is
+    closed. It is in ``waiting_for_head`` while its handshake, the head of its first request, or a head that
+    it has begun, is not complete. It is in ``idle`` between requests. When there are too many connections,
+    the one that has waited longest for a head is closed, then the one that has been idle longest, then one
+    that only waits for the other side to close it. So connections that send nothing cannot keep out those
+    that do.
     """
 
     limits: ClassVar[ConnectionLimits]
     most: ClassVar[int]
+    sockets: ClassVar[dict[BoundedProtocol, asyncio.Transport]]
     waiting_for_head: ClassVar[dict[BoundedProtocol, None]]
     idle: ClassVar[dict[BoundedProtocol, None]]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._established = False
+        """Whether there is a connection to speak HTTP on, which with TLS is after the handshake."""
         self._in_head = False
         self._messages = 0
         self._head_bytes = 0
@@ -67,13 +73,24 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._expect_head()
-        if len(self.connections) > self.most:
-            self._make_room()
+        self._established = True
+        if self not in self.sockets:
+            self.socket_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._leave()
+        self.socket_lost()
         super().connection_lost(exc)
+
+    def socket_made(self, socket: asyncio.Transport) -> None:
+        """Count it. With TLS this is called before the handshake, else for a connection that is made."""
+        self.sockets[self] = socket
+        self._expect_head()
+        if len(self.sockets) > self.most:
+            self._make_room()
+
+    def socket_lost(self) -> None:
+        self._leave()
+        self.sockets.pop(self, None)
 
     def data_received(self, data: bytes) -> None:
         message = self._messages
@@ -151,28 +168,60 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_quiet(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
+    @classmethod
+    def abort_handshakes(cls) -> None:
+        """The server stops. It knows only connections whose handshake is complete."""
+        for each in list(cls.sockets):
+            if not each._established:
+                each._abort()
+
+    def _is_closed_here(self) -> bool:
+        """Whether everything was sent, and only the other side does not close."""
+        return self._established and self.transport.is_closing() and not self._unsent()
+
+    def _unsent(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        size = self.sockets[self].get_write_buffer_size()
+        if self._established and self.transport is not self.sockets[self]:
+            size += self.transport.get_write_buffer_size()
+        return size
+
+    def _abort(self) -> None:
+        self._leave()
+        if self in self.sockets:
+            self.sockets[self].abort()
+
     def _too_late(self) -> None:
         self._leave()
-        if self._is_quiet():
+        if not self._established:
+            self._abort()
+        elif self._is_quiet():
             self.transport.close()
         else:
             # The next request is late while the answer to the one before is still being sent.
             self._expect_head()
 
     def _make_room(self) -> None:
+        oldest = next(self._that_may_go(), None)
+        if oldest is not None:
+            oldest._abort()
+        elif not self._established:
+            # An answer would need the handshake, which is most of the work.
+            self._abort()
+        else:
+            self._leave()
+            self._answer(
+                b"503 Service Unavailable", b"The server has too many connections.", b"retry-after: 1\r\n"
+            )
+
+    def _that_may_go(self) -> Iterator[BoundedProtocol]:
         for candidates in (self.waiting_for_head, self.idle):
-            oldest = next((each for each in candidates if each is not self and each._is_quiet()), None)
-            if oldest is not None:
-                oldest._leave()
-                oldest.transport.abort()
-                return
-        self._leave()
-        self._answer(
-            b"503 Service Unavailable", b"The server has too many connections.", b"retry-after: 1\r\n"
-        )
+            yield from (each for each in candidates if each is not self and each._is_quiet())
+        yield from (each for each in self.sockets if each._is_closed_here())
 
 
 def bounded(limits: ConnectionLimits) -> type[BoundedProtocol]:
     """The protocol of one server."""
-    shared = {"limits": limits, "most": limits.most_connections(), "waiting_for_head": {}, "idle": {}}
+    shared: dict[str, Any] = {"limits": limits, "most": limits.most_connections()}
+    shared |= {"sockets": {}, "waiting_for_head": {}, "idle": {}}
     return type("Bounded", (BoundedProtocol,), shared)

@@ -10,9 +10,8 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from types import TracebackType
-from typing import Protocol, Self, cast
+from typing import Any, Protocol, Self, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,6 +19,7 @@ from starlette.types import ASGIApp
 from dragoman.core.errors import ConfigurationError
 from dragoman.registry.http.addresses import Forwarded, Proxies
 from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits, bounded
+from dragoman.registry.http.handshakes import counted
 
 _GRACE = 10
 """Seconds that requests under way get when the server stops."""
@@ -112,16 +112,22 @@ class Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         loop = asyncio.get_running_loop()
-        if self.config.is_ssl:
-            # Uvicorn leaves a handshake the minute that asyncio gives it.
-            protocol = cast(type[BoundedProtocol], self.config.http_protocol_class)
-            create = partial(loop.create_server, ssl_handshake_timeout=protocol.limits.head_s)
-            loop.create_server = create  # type: ignore[method-assign]
+        listen = loop.create_server
+
+        async def create_server(create: Any, *, ssl: Any = None, **options: Any) -> asyncio.Server:
+            return await listen(create if ssl is None else counted(loop, create, ssl), **options)
+
+        loop.create_server = create_server  # type: ignore[method-assign,assignment]
         try:
             await super().startup(sockets)
         finally:
             vars(loop).pop("create_server", None)
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        protocol = cast(type[BoundedProtocol], self.config.http_protocol_class)
+        protocol.abort_handshakes()
+        await super().shutdown(sockets)
 
 
 def server(
