@@ -167,6 +167,16 @@ def test_a_body_that_does_not_come_is_given_up(part: bytes) -> None:
         assert _half_a_request(server, part) == 408
 
 
+def test_a_body_that_the_gateway_does_not_read_is_given_up_too() -> None:
+    http_options = HttpOptions(body_seconds=0.1)
+    with Server(ServerOptions(gateway=options(), http=http_options, port=0)) as server:
+        host, port = server.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+            assert connection.recv(10_000).startswith(b"HTTP/1.1 404 ")
+            assert connection.recv(1) == b""
+
+
 @pytest.mark.parametrize("part", [b"", b"POST /drop-off HTTP/1.1\r\nhost: x\r\n"])
 def test_a_head_that_does_not_come_is_given_up(part: bytes) -> None:
     http_options = HttpOptions(head_seconds=0.1)

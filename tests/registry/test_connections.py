@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
+import select
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +17,8 @@ import pytest
 import uvicorn
 from tests.registry.test_rights import self_signed
 
-from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits
+from dragoman.registry.http import serving
+from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits, Pace
 from dragoman.registry.http.server import Server, ServerOptions
 
 HALF = b"GET /health HTTP/1.1\r\nhost: x\r\n"
@@ -221,6 +224,159 @@ def test_a_connection_too_many_is_told() -> None:
         assert found.startswith(b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n")
         assert is_closed(more)
         busy.close()
+
+
+POST = b"POST /contracts/orders-value HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+NOWHERE = POST.replace(b"/contracts/orders-value", b"/nowhere")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"content-length: 1000\r\n\r\n",
+        b"content-length: 1000\r\n\r\n{",
+        b"content-length: 10000000\r\n\r\n" + b" " * 100_000,
+        b"transfer-encoding: chunked\r\n\r\n5\r\n     \r\n",
+        b"transfer-encoding: chunked\r\n\r\n5\r\n     \r\n0\r\na: b\r\n",
+    ],
+)
+def test_a_body_that_does_not_come_is_given_up(part: bytes) -> None:
+    with running(ConnectionLimits(body_s=0.1)) as server:
+        for before in (b"", WHOLE):
+            with connected(server) as connection:
+                if before:
+                    answer_to(connection, before)
+                found = answer_to(connection, POST + part)
+                assert found.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_a_body_that_is_not_read_is_given_up_too() -> None:
+    with running(ConnectionLimits(body_s=0.1, idle_s=3600)) as server, connected(server) as connection:
+        connection.sendall(NOWHERE + b"content-length: 1000\r\n\r\n{")
+        assert connection.recv(10_000).startswith(b"HTTP/1.1 404 ")
+        assert is_closed(connection)
+
+
+def test_a_body_that_comes_byte_by_byte_gets_no_more_time() -> None:
+    with running(ConnectionLimits(body_s=0.1)) as server, connected(server) as connection:
+        connection.settimeout(0.02)
+        connection.sendall(POST + b"content-length: 10000000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2000):
+                connection.sendall(b" ")
+                with contextlib.suppress(TimeoutError):
+                    if connection.recv(100):
+                        return
+            pytest.fail("the server still waits for the body")
+
+
+def test_a_transfer_that_moves_gets_all_the_time_that_it_needs() -> None:
+    pace, least = Pace(), 64 * 1024
+    assert not any(pace.is_too_slow(9.0 * at, least * at, 10.0) for at in range(100))
+    # It stalls, or nearly.
+    assert not pace.is_too_slow(900.0, least * 99 + 1, 10.0)
+    assert pace.is_too_slow(901.0, least * 100 - 1, 10.0)
+    pace.rest()
+    assert not pace.is_too_slow(1000.0, 0, 10.0)
+    assert not pace.is_too_slow(1009.0, 0, 10.0)
+    assert pace.is_too_slow(1010.0, 0, 10.0)
+
+
+@contextlib.contextmanager
+def deaf(server: Server, requests: bytes) -> Iterator[socket.socket]:
+    """A connection that takes nearly nothing of what comes."""
+    host, port = server.url.partition("://")[2].split(":")
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(50)
+        connection.connect((host, int(port)))
+        connection.sendall(requests)
+        yield connection
+
+
+def large_answers(server: Server) -> bytes:
+    body = {"schema": '"string"', "metadata": {"properties": {"a": "b" * 4_000_000}}}
+    assert httpx.post(f"{server.url}/contracts/orders-value", json=body, timeout=50).status_code == 200
+    get = b"GET /contracts/orders-value/versions/1 HTTP/1.1\r\nhost: x\r\n%b\r\n"
+    return get % b"" + get % b"" + get % b"connection: close\r\n"
+
+
+def is_reset(connection: socket.socket) -> bool:
+    """Whether the other side gives it up, though nothing is read. Waits for that."""
+    waiting = select.poll()
+    waiting.register(connection, select.POLLRDHUP)
+    return bool(waiting.poll(50_000))
+
+
+def test_an_answer_that_is_not_read_is_given_up() -> None:
+    with running(ConnectionLimits(answer_s=0.1, idle_s=3600)) as server:
+        requests = large_answers(server)
+        for at in range(3):
+            with deaf(server, requests[: len(requests) // 3 * (at + 1)]) as connection:
+                assert is_reset(connection)
+        assert httpx.get(f"{server.url}/health").status_code == 200
+
+
+def test_an_answer_inside_tls_that_is_not_read_is_given_up(with_tls: dict[str, str]) -> None:
+    trusted = ssl.create_default_context(cafile=with_tls["certificate"])
+    with running(ConnectionLimits(answer_s=0.1, idle_s=3600), **with_tls) as server:
+        body = {"schema": '"string"', "metadata": {"properties": {"a": "b" * 4_000_000}}}
+        url = f"{server.url}/contracts/orders-value"
+        assert httpx.post(url, json=body, timeout=50, verify=trusted).status_code == 200
+        with (
+            deaf(server, b"") as plain,
+            trusted.wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+        ):
+            get = b"GET /contracts/orders-value/versions/1 HTTP/1.1\r\nhost: x\r\n\r\n"
+            connection.sendall(get * 3)
+            assert is_reset(connection)
+
+
+def test_answers_that_are_read_come_whole() -> None:
+    with running(ConnectionLimits()) as server:
+        with deaf(server, large_answers(server)) as connection:
+            size = 0
+            while part := connection.recv(65_536):
+                size += len(part)
+        assert size > 12_000_000
+
+
+@pytest.mark.parametrize("work", ["body", "answer", "database"])
+def test_a_server_that_stops_closes_what_does_not_end_and_logs_no_stack(
+    work: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(serving, "_GRACE", 0.2)
+    monkeypatch.setattr(serving, "_LAST_GRACE", 0.2)
+    begun = threading.Semaphore(0)
+
+    async def hang(*_: object) -> None:
+        begun.release()
+        await asyncio.Future()
+
+    limits = ConnectionLimits(body_s=3600, answer_s=3600)
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(running(limits))
+        requests = large_answers(server)
+        opened = []
+        for _ in range(3):
+            if work == "answer":
+                opened.append(stack.enter_context(deaf(server, requests)))
+                assert opened[-1].recv(1) == b"H"
+            elif work == "database":
+                monkeypatch.setattr(server.service.engine, "write", hang)
+                opened.append(stack.enter_context(connected(server)))
+                body = b'{"schema": "\\"long\\""}'
+                opened[-1].sendall(POST + b"content-length: %d\r\n\r\n%b" % (len(body), body))
+                assert begun.acquire(timeout=50)
+            else:
+                opened.append(stack.enter_context(connected(server)))
+                opened[-1].sendall(POST + b"content-length: 100\r\nexpect: 100-continue\r\n\r\n")
+                assert b"100 Continue" in opened[-1].recv(100)
+        server.close()
+        assert all(is_reset(connection) for connection in opened)
+    assert [record.message for record in caplog.records if record.exc_info] == []
+    assert "Traceback" not in caplog.text
 
 
 @pytest.mark.parametrize(

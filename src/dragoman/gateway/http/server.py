@@ -102,7 +102,8 @@ def serve(options: ServerOptions, bound: socket.socket) -> None:
 
 
 def _server(app: Application, options: ServerOptions) -> Uvicorn:
-    limits = ConnectionLimits(head_s=options.http.head_seconds)
+    # The application answers a slow body itself. The connection is closed for bodies that it does not read.
+    limits = ConnectionLimits(head_s=options.http.head_seconds, body_s=2 * options.http.body_seconds)
     return server(app, options, limits, _proxies(options))
 
 

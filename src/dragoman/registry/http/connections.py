@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,6 +19,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _RESERVED_DESCRIPTORS = 256
 """Files that a process keeps for its database, its logs and its libraries."""
 _MOST_CONNECTIONS = 65_536
+_LEAST_BYTES = 64 * 1024
+"""What a body or an answer must move by in its time: a slow line may take long, and a stalled one may not."""
+_RESET = struct.pack("ii", 1, 0)
+"""``SO_LINGER`` such that closing a socket also drops what the kernel has not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,10 @@ class ConnectionLimits:
     """How long a connection may wait for its next request."""
     head_bytes: int = 64 * 1024
     """The first line of a request with all its headers."""
+    body_s: float = 10.0
+    """How long 64 KiB of the body of a request may take to arrive, or its rest if that is less."""
+    answer_s: float = 30.0
+    """How long a client may take to read 64 KiB of an answer, or its rest if that is less."""
     connections: int | None = None
     """How many at once; by default as many as the process has file descriptors for."""
 
@@ -41,6 +51,26 @@ class ConnectionLimits:
         return max(1, descriptors - min(_RESERVED_DESCRIPTORS, descriptors // 2))
 
 
+class Pace:
+    """Whether a transfer moves by ``_LEAST_BYTES`` in a time. Ask a few times within that time."""
+
+    __slots__ = ("_at", "_since")
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._at = 0
+
+    def rest(self) -> None:
+        """There is no transfer, or it does not wait for the other side."""
+        self._since = None
+
+    def is_too_slow(self, now: float, moved_bytes: int, within_s: float) -> bool:
+        if self._since is None or moved_bytes - self._at >= _LEAST_BYTES:
+            self._since, self._at = now, moved_bytes
+            return False
+        return now - self._since >= within_s
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """A connection within limits. One subclass per server holds what its connections share.
 
@@ -50,6 +80,8 @@ class BoundedProtocol(HttpToolsProtocol):
     the one that has waited longest for a head is closed, then the one that has been idle longest, then one
     that only waits for the other side to close it. So connections that send nothing cannot keep out those
     that do.
+
+    One timer looks at all connections, whether a body arrives and an answer is read.
     """
 
     limits: ClassVar[ConnectionLimits]
@@ -57,6 +89,7 @@ class BoundedProtocol(HttpToolsProtocol):
     sockets: ClassVar[dict[BoundedProtocol, asyncio.Transport]]
     waiting_for_head: ClassVar[dict[BoundedProtocol, None]]
     idle: ClassVar[dict[BoundedProtocol, None]]
+    next_look: ClassVar[asyncio.TimerHandle | None]
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -69,6 +102,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._untold_bytes = 0
         """What came since the head began, at least: the parser tells a header only when it is complete."""
         self._too_large = False
+        self._in_body = False
+        self._body_bytes = 0
+        self._body_pace = Pace()
+        self._answer_pace = Pace()
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -81,10 +118,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self.socket_lost()
         super().connection_lost(exc)
 
-    def socket_made(self, socket: asyncio.Transport) -> None:
+    def socket_made(self, transport: asyncio.Transport) -> None:
         """Count it. With TLS this is called before the handshake, else for a connection that is made."""
-        self.sockets[self] = socket
+        self.sockets[self] = transport
         self._expect_head()
+        if self.next_look is None:
+            self._look_later(self.loop)
         if len(self.sockets) > self.most:
             self._make_room()
 
@@ -111,6 +150,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._messages += 1
         self._head_bytes = 0
+        if not self._unsent():
+            # The answers before were read.
+            self._answer_pace.rest()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -123,8 +165,24 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._in_body = True
+        self._body_bytes = 0
+        self._body_pace.rest()
         self._leave()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        super().on_message_complete()
+
+    def resume_writing(self) -> None:
+        # Most of a full buffer was read.
+        self._answer_pace.rest()
+        super().resume_writing()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -169,11 +227,58 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     @classmethod
+    def _look_later(cls, loop: asyncio.AbstractEventLoop) -> None:
+        seconds = min(cls.limits.body_s, cls.limits.answer_s) / 4
+        cls.next_look = loop.call_later(seconds, cls._look, loop)
+
+    @classmethod
+    def _look(cls, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for each in [each for each in cls.sockets if each._established]:
+            each._check_answer(now)
+            each._check_body(now)
+        cls.next_look = None
+        if cls.sockets:
+            cls._look_later(loop)
+
+    def _check_body(self, now: float) -> None:
+        if not self._in_body or self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            # There is none, or it waits for us.
+            self._body_pace.rest()
+        elif self._body_pace.is_too_slow(now, self._body_bytes, self.limits.body_s):
+            self._in_body = False
+            if self.pipeline or self.cycle.response_started:
+                self._abort()
+            else:
+                self._answer(b"408 Request Timeout", b"The body of the request took too long to arrive.")
+
+    def _check_answer(self, now: float) -> None:
+        unsent = self._unsent()
+        if not unsent:
+            self._answer_pace.rest()
+        elif self._answer_pace.is_too_slow(now, -unsent, self.limits.answer_s):
+            self._reset()
+
+    def _reset(self) -> None:
+        """Abort it, and let the kernel forget what it has not sent."""
+        if self._unsent():
+            # Its socket is open. The number of one that is closed may belong to another connection already.
+            raw = self.sockets[self].get_extra_info("socket")
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self._abort()
+
+    @classmethod
     def abort_handshakes(cls) -> None:
         """The server stops. It knows only connections whose handshake is complete."""
         for each in list(cls.sockets):
             if not each._established:
                 each._abort()
+
+    @classmethod
+    def abort_all(cls) -> None:
+        """The server has waited long enough. Requests under way find that their client has left."""
+        for each in list(cls.sockets):
+            each._reset()
 
     def _is_closed_here(self) -> bool:
         """Whether everything was sent, and only the other side does not close."""
@@ -181,8 +286,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _unsent(self) -> int:
         """Bytes that the kernel has not taken yet."""
-        size = self.sockets[self].get_write_buffer_size()
-        if self._established and self.transport is not self.sockets[self]:
+        below = self.sockets.get(self)
+        if below is None:
+            return 0
+        size = below.get_write_buffer_size()
+        if self._established and self.transport is not below:
             size += self.transport.get_write_buffer_size()
         return size
 
@@ -223,5 +331,5 @@ class BoundedProtocol(HttpToolsProtocol):
 def bounded(limits: ConnectionLimits) -> type[BoundedProtocol]:
     """The protocol of one server."""
     shared: dict[str, Any] = {"limits": limits, "most": limits.most_connections()}
-    shared |= {"sockets": {}, "waiting_for_head": {}, "idle": {}}
+    shared |= {"sockets": {}, "waiting_for_head": {}, "idle": {}, "next_look": None}
     return type("Bounded", (BoundedProtocol,), shared)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self, cast
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.registry.http.addresses import Forwarded, Proxies
@@ -22,7 +22,9 @@ from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits
 from dragoman.registry.http.handshakes import counted
 
 _GRACE = 10
-"""Seconds that requests under way get when the server stops."""
+"""Seconds that requests under way get when the server stops. Then their connections are closed."""
+_LAST_GRACE = 2
+"""Seconds after that in which requests end by themselves. Then they are cancelled."""
 
 
 class Listening(Protocol):
@@ -127,7 +129,25 @@ class Uvicorn(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         protocol = cast(type[BoundedProtocol], self.config.http_protocol_class)
         protocol.abort_handshakes()
-        await super().shutdown(sockets)
+        closing = asyncio.get_running_loop().call_later(_GRACE, protocol.abort_all)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            closing.cancel()
+
+
+class Cancellable:
+    """Only the server cancels requests, when it stops: it would log a stack trace for each."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            if scope["type"] != "http":
+                raise
 
 
 def server(
@@ -137,7 +157,7 @@ def server(
     proxies: Proxies,
 ) -> Uvicorn:
     config = uvicorn.Config(
-        Forwarded(app, proxies),
+        Cancellable(Forwarded(app, proxies)),
         interface="asgi3",
         http=bounded(limits),
         proxy_headers=False,
@@ -146,7 +166,7 @@ def server(
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=_GRACE + _LAST_GRACE,
         timeout_keep_alive=limits.idle_s,
         ssl_certfile=options.certificate,
         ssl_keyfile=options.key,
