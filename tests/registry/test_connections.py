@@ -15,11 +15,13 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from starlette.types import Receive, Scope, Send
 from tests.registry.test_rights import self_signed
 
 from dragoman.registry.http import serving
+from dragoman.registry.http.addresses import Proxies
 from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits, Pace
-from dragoman.registry.http.server import Server, ServerOptions
+from dragoman.registry.http.server import Server, ServerOptions, listen
 
 HALF = b"GET /health HTTP/1.1\r\nhost: x\r\n"
 WHOLE = HALF + b"\r\n"
@@ -226,6 +228,7 @@ def test_a_connection_too_many_is_told() -> None:
         busy.close()
 
 
+CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 POST = b"POST /contracts/orders-value HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
 NOWHERE = POST.replace(b"/contracts/orders-value", b"/nowhere")
 
@@ -445,3 +448,61 @@ def test_the_limit_of_connections_leaves_descriptors_for_the_rest(monkeypatch: p
         monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
         assert ConnectionLimits().most_connections() == most
         assert ConnectionLimits(connections=7).most_connections() == 7
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        b"0\r\na: " + b"b" * 1000,
+        b"0\r\n" + b"a" * 1000,
+        b"0\r\n" + b"a: b\r\n" * 200,
+        b"0;" + b"a" * 1000,
+        b"5;" + b"a" * 1000,
+        b"5\r\n     \r\n0\r\na: " + b"b" * 1000,
+    ],
+)
+@pytest.mark.parametrize("request_head", [POST, NOWHERE])
+def test_what_comes_around_chunks_is_bounded(request_head: bytes, endless: bytes) -> None:
+    """Trailers and extensions of chunks that do not end. The last part is repeated."""
+    limits = ConnectionLimits(head_s=3600, body_s=3600)
+    with running(limits) as server, connected(server) as connection:
+        connection.sendall(request_head + CHUNKED + endless)
+        more, sent = endless[-120:] * 100, 0
+        with contextlib.suppress(ConnectionError):
+            # The buffers of the kernel take some of it after the server has stopped to read.
+            while sent < 100_000_000:
+                connection.sendall(more)
+                sent += len(more)
+        assert sent < 100_000_000
+        assert httpx.get(f"{server.url}/health", timeout=50).status_code == 200
+
+
+def test_trailers_that_are_too_large_are_told_of() -> None:
+    with running(ConnectionLimits()) as server, connected(server) as connection:
+        found = answer_to(connection, POST + CHUNKED + b"0\r\na: " + b"b" * 66_000 + b"\r\n\r\n")
+        assert found.startswith(b"HTTP/1.1 431 ")
+
+
+def test_trailers_do_not_change_a_request_nor_the_next_one() -> None:
+    """A proxy may use one connection for the requests of many."""
+    seen = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            while (await receive()).get("more_body"):
+                pass
+            seen.append([name for name, _ in scope["headers"]])
+            start = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]}
+            await send(start)
+            await send({"type": "http.response.body", "body": b'"up"}'})
+
+    options = ServerOptions(store="", port=0)
+    bound = listen(options)
+    running = serving.server(app, options, ConnectionLimits(), Proxies.named())
+    running.config.lifespan = "off"
+    trailers = b"0\r\nauthorization: Basic x\r\nx-role: admin\r\n\r\n"
+    with serving.ServerThread("app", running, bound) as server, connected(server) as connection:
+        for _ in range(2):
+            answer_to(connection, b"POST / HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"1\r\n \r\n" + trailers)
+            answer_to(connection, WHOLE)
+    assert seen == [[b"host", b"transfer-encoding"], [b"host"]] * 2

@@ -34,7 +34,7 @@ class ConnectionLimits:
     idle_s: int = 75
     """How long a connection may wait for its next request."""
     head_bytes: int = 64 * 1024
-    """The first line of a request with all its headers."""
+    """The first line of a request with all its headers and trailers."""
     body_s: float = 10.0
     """How long 64 KiB of the body of a request may take to arrive, or its rest if that is less."""
     answer_s: float = 30.0
@@ -96,11 +96,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._established = False
         """Whether there is a connection to speak HTTP on, which with TLS is after the handshake."""
         self._in_head = False
-        self._messages = 0
+        self._progress = 0
+        """Grows with each head that begins, part of a body, and end of a request."""
         self._head_bytes = 0
-        """Of the parts of the head that the parser has told."""
+        """Of the parts of the head, and of the trailers, that the parser has told."""
         self._untold_bytes = 0
-        """What came since the head began, at least: the parser tells a header only when it is complete."""
+        """What came since the last progress, at least: the parser tells a header only when it is complete."""
         self._too_large = False
         self._in_body = False
         self._body_bytes = 0
@@ -132,12 +133,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self.sockets.pop(self, None)
 
     def data_received(self, data: bytes) -> None:
-        message = self._messages
+        progress = self._progress
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_head:
-            self._untold_bytes = self._untold_bytes + len(data) if message == self._messages else 0
+        if self._in_head or self._in_body:
+            self._untold_bytes = self._untold_bytes + len(data) if progress == self._progress else 0
             if self._untold_bytes > self.limits.head_bytes:
                 self._too_large = True
                 self.send_400_response("")
@@ -148,7 +149,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._in_head = True
-        self._messages += 1
+        self._progress += 1
         self._head_bytes = 0
         if not self._unsent():
             # The answers before were read.
@@ -161,7 +162,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._count(len(name) + len(value) + 4)
-        super().on_header(name, value)
+        if self._in_head:
+            super().on_header(name, value)
+        # Else it is a trailer. Proxies check what the head says, so a trailer must not add to it.
 
     def on_headers_complete(self) -> None:
         self._in_head = False
@@ -172,10 +175,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
+        self._progress += 1
         self._body_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._progress += 1
         self._in_body = False
         super().on_message_complete()
 
@@ -193,7 +198,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._too_large:
             super().send_400_response(msg)
             return
-        text = f"The head of the request is larger than {self.limits.head_bytes} bytes."
+        if self._in_body and self.cycle.response_started:
+            # What is said now would look like a part of the answer.
+            self._abort()
+            return
+        text = f"The head of the request, with its trailers, is larger than {self.limits.head_bytes} bytes."
         self._answer(b"431 Request Header Fields Too Large", text.encode())
 
     def _answer(self, status: bytes, text: bytes, headers: bytes = b"") -> None:
