@@ -114,6 +114,29 @@ async def test_a_transitive_strategy_compares_with_every_version(registry: Regis
     assert verdict.version == 1
 
 
+@pytest.mark.parametrize(
+    "strategy",
+    [Compatibility.BACKWARD_TRANSITIVE, Compatibility.FORWARD_TRANSITIVE, Compatibility.FULL_TRANSITIVE],
+)
+async def test_registering_asks_every_version_that_the_strategy_names(
+    registry: Registry, strategy: Compatibility
+) -> None:
+    """The latest version alone would take each of these: what they contradict is in the first one."""
+    plain, added = avro(("id", "long")), avro(("id", "long"), ("kind", "string", "a"))
+    required = avro(("id", "long"), ("kind", "string"))
+    older, newer = (required, plain) if strategy is Compatibility.FORWARD_TRANSITIVE else (plain, required)
+    for schema in (older, added):
+        await registry.register("orders-value", schema)
+    one = Compatibility(strategy.name.removesuffix("_TRANSITIVE"))
+    await registry.set_compatibility("orders-value", one)
+    assert (await registry.check("orders-value", newer)).compatible
+    await registry.set_compatibility("orders-value", strategy)
+    with pytest.raises(IncompatibleSchema) as refused:
+        await registry.register("orders-value", newer)
+    assert refused.value.where["version"] == 1
+    assert list(await registry.versions("orders-value")) == [1, 2]
+
+
 async def test_deleting_hides_first_and_removes_second(registry: Registry) -> None:
     made = await registry.register("orders-value", ORDER)
     await registry.register("orders-value", ORDER_WITH_NOTE)
