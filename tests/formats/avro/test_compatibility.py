@@ -220,7 +220,11 @@ def test_the_exact_policy_also_compares_what_values_mean() -> None:
     (reason,) = check(decimal(10), decimal(4), Policy.EXACT)
     assert reason.rule == "LOGICAL_TYPE_MISMATCH"
     assert check(decimal(4), decimal(4), Policy.EXACT) == ()
-    assert check("long", MILLIS, Policy.EXACT) != ()
+    assert reason.message == "The writer's decimal(4, 2) is not the reader's decimal(10, 2)."
+    (reason,) = check("long", MILLIS, Policy.EXACT)
+    assert reason.message == "The writer's timestamp-millis is not the reader's plain long."
+    (reason,) = check(MILLIS, "long", Policy.EXACT)
+    assert reason.message == "The writer's plain long is not the reader's timestamp-millis."
 
 
 DAY = {"type": "int", "logicalType": "date"}
