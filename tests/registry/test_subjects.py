@@ -456,3 +456,57 @@ def test_importing_a_schema_again_finds_it_and_a_second_version_of_it_is_refused
         42205,
         "Subject there-value has this schema already, as version 1.",
     )
+
+
+CUSTOMER = {
+    "type": "record",
+    "name": "Customer",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "int"}],
+}
+WITH_CUSTOMER = {"type": "record", "name": "Sale", "fields": [{"name": "by", "type": "shop.Customer"}]}
+
+
+def referring(version: int, subject: str = "customer", name: str = "shop.Customer") -> list[dict[str, Any]]:
+    return [{"name": name, "subject": subject, "version": version}]
+
+
+def test_a_reference_to_the_latest_version_keeps_the_number_that_it_had(api: httpx.Client) -> None:
+    """What an id stands for never changes."""
+    register(api, "customer", json.dumps(CUSTOMER))
+    made = register(api, "sale", json.dumps(WITH_CUSTOMER), references=referring(-1))
+    assert api.get(f"/schemas/ids/{made}").json()["references"] == referring(1)
+    assert api.get("/subjects/sale/versions/1").json()["references"] == referring(1)
+    before = api.get(f"/schemas/ids/{made}?format=resolved").json()
+    more = {"name": "note", "type": "string", "default": ""}
+    register(api, "customer", json.dumps(CUSTOMER | {"fields": [*CUSTOMER["fields"], more]}))
+    assert api.get(f"/schemas/ids/{made}?format=resolved").json() == before
+    assert register(api, "sale", json.dumps(WITH_CUSTOMER), references=referring(1)) == made
+    newer = register(api, "sale", json.dumps(WITH_CUSTOMER), references=referring(-1))
+    assert newer != made
+    assert api.get(f"/schemas/ids/{newer}").json()["references"] == referring(2)
+    for version in (1, 2):
+        assert (
+            api.get(f"/subjects/customer/versions/{version}/referencedby").json()
+            == [[made], [newer]][version - 1]
+        )
+
+
+def test_a_known_schema_is_refused_if_what_it_refers_to_is_gone(api: httpx.Client) -> None:
+    """Also by the server that has just parsed it, and if the reference leads there through another schema."""
+    basket = {"type": "record", "name": "Basket", "fields": [{"name": "of", "type": "Sale"}]}
+    register(api, "customer", json.dumps(CUSTOMER))
+    register(api, "sale", json.dumps(WITH_CUSTOMER), references=referring(1))
+    register(api, "basket", json.dumps(basket), references=referring(1, "sale", "Sale"))
+    for subject in ("basket", "sale", "customer"):
+        api.delete(f"/subjects/{subject}").raise_for_status()
+    api.delete("/subjects/customer?permanent=true").raise_for_status()
+    for subject, schema, references in (
+        ("sale", WITH_CUSTOMER, referring(1)),
+        ("other", WITH_CUSTOMER, referring(1)),
+        ("basket", basket, referring(1, "sale", "Sale")),
+    ):
+        body = {"schema": json.dumps(schema), "references": references}
+        refused = api.post(f"/subjects/{subject}/versions", json=body)
+        assert (refused.status_code, refused.json()["error_code"]) == (422, 42201)
+        assert "customer" in refused.json()["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from dragoman.core.database import Transaction
@@ -24,6 +24,8 @@ _MOST_CHARACTERS = 16 * 1024 * 1024
 """Of all texts whose parsed form is kept; that takes many times the room."""
 
 _Key = tuple[str, str, str, tuple[Reference, ...]]
+_Step = tuple[str, int]
+_Path = tuple[_Step, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Parser:
         context: str = DEFAULT_CONTEXT,
     ) -> Parsed:
         """Raises ``InvalidSchema`` with the place; a reference that leads nowhere is an invalid schema."""
-        return self._parse(tx, type, text, tuple(references), context, ())
+        return self._parse(tx, type, text, tuple(references), context, (), {})
 
     def check(self, type: str, text: str, references: Sequence[Reference]) -> None:
         """What even an import must keep to: a known type, and the limits."""
@@ -72,16 +74,21 @@ class Parser:
         text: str,
         references: tuple[Reference, ...],
         context: str,
-        path: tuple[tuple[str, int], ...],
+        path: _Path,
+        met: dict[_Step, ParsedSchema],
     ) -> Parsed:
         key = (context, type, text, references)
         with self._guard:
-            if key in self._kept:
+            known = self._kept.get(key)
+            if known is not None:
                 self._kept.move_to_end(key)
-                return self._kept[key]
+        if known is None:
+            self._limits.check_schema(type, text, references)
+        # Also for a schema that is known: what it refers to may have been deleted for good meanwhile.
+        resolved = {each.name: self._resolve(tx, each, type, context, path, met) for each in references}
+        if known is not None:
+            return known
         format = format_of(type)
-        self._limits.check_schema(type, text, references)
-        resolved = {each.name: self._resolve(tx, each, type, context, path) for each in references}
         parsed = Parsed(format, _guarded(format, text, resolved))
         # What "latest" leads to may change, so it is looked up again each time.
         if not any(each.version == LATEST for each in references):
@@ -94,8 +101,10 @@ class Parser:
         reference: Reference,
         type: str,
         context: str,
-        path: tuple[tuple[str, int], ...],
+        path: _Path,
+        met: dict[_Step, ParsedSchema],
     ) -> ParsedSchema:
+        """``met`` has what was resolved already: many schemas may refer to one."""
         target = contract_name(reference.contract, context)
         if reference.version == LATEST:
             found = contracts.latest(tx, target)
@@ -113,9 +122,21 @@ class Parser:
             )
         step = (str(target), found.version)
         self._limits.check_reference_path(path, step)
-        schema = found.schema
-        parsed = self._parse(tx, schema.type, schema.text, schema.references, target.context, (*path, step))
-        return parsed.schema
+        if step not in met:
+            schema, path = found.schema, (*path, step)
+            parsed = self._parse(tx, schema.type, schema.text, schema.references, target.context, path, met)
+            met[step] = parsed.schema
+        return met[step]
+
+    def pinned(self, tx: Transaction, references: Sequence[Reference], context: str) -> tuple[Reference, ...]:
+        """With numbers instead of ``LATEST``, so that a schema that is stored never changes its meaning."""
+        return tuple(self._pinned(tx, each, context) for each in references)
+
+    def _pinned(self, tx: Transaction, reference: Reference, context: str) -> Reference:
+        if reference.version != LATEST:
+            return reference
+        found = contracts.latest(tx, contract_name(reference.contract, context))
+        return reference if found is None else replace(reference, version=found.version)
 
     def _keep(self, key: _Key, parsed: Parsed) -> None:
         with self._guard:

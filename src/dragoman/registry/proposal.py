@@ -54,6 +54,7 @@ def propose(
     tx: Transaction, parser: Parser, name: ContractName, draft: Draft, *, normalize: bool
 ) -> Proposal:
     """Raises ``InvalidSchema``."""
+    draft = replace(draft, references=parser.pinned(tx, draft.references, name.context))
     parsed = parser.parse(tx, draft.type, draft.text, draft.references, name.context)
     text = parsed.schema.normalised(2 if normalize else 1)
     return _named(name, draft, text, parsed, normalize)
@@ -78,6 +79,7 @@ def propose_next(
 def propose_import(tx: Transaction, parser: Parser, name: ContractName, draft: Draft) -> Proposal:
     """The draft as it is: what another registry accepted is not judged again."""
     parser.check(draft.type, draft.text, draft.references)
+    draft = replace(draft, references=parser.pinned(tx, draft.references, name.context))
     try:
         parsed: Parsed | None = parser.parse(tx, draft.type, draft.text, draft.references, name.context)
     except SchemaError:
