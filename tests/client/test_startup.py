@@ -17,6 +17,7 @@ from dragoman import (
     To,
     controller,
     endpoint,
+    record,
 )
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.contract import Compatibility
@@ -101,6 +102,35 @@ async def test_two_endpoints_for_the_same_messages_of_a_group_are_refused(
     text = await refusal(Client(memory, registry, [one, other]))
     assert "both take the same messages" in text
     assert "differ in 'concurrency'" in text
+
+
+async def test_two_classes_of_one_version_are_the_same_messages(
+    memory: MemoryBroker, registry: Registry
+) -> None:
+    """Only one of the two endpoints would ever be given them."""
+
+    @record(name="Quote")
+    class Same:
+        rate: float
+
+    @record(name="Quote")
+    class Again:
+        rate: float
+
+    small, large = (EndpointOptions(consumed_if=f"payload.rate {sign} 1") for sign in ("<", ">="))
+
+    @endpoint("quotes", group="g", options=small)
+    async def one(quote: Same) -> None: ...
+
+    @endpoint("quotes", group="g", options=large)
+    async def other(quote: Again) -> None: ...
+
+    @endpoint("quotes", group="h", options=large)
+    async def apart(quote: Again) -> None: ...
+
+    assert "both take the same messages" in await refusal(Client(memory, registry, [one, other]))
+    async with Client(memory, registry, [one, apart]):
+        pass
 
 
 async def test_an_endpoint_of_bytes_stands_alone(memory: MemoryBroker, registry: Registry) -> None:

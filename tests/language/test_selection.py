@@ -200,9 +200,30 @@ async def test_a_selective_consumer_in_the_group_of_all_is_refused(
         async with Client("memory://no", "memory://", [small], model=file, as_="Small"):
             pass
 
-    @controller(group="default")
+
+@pytest.mark.parametrize("group", ["one", "default", "Large", "smaller", "Small_2"])
+async def test_a_selective_consumer_in_a_group_that_others_may_name_is_refused(
+    tmp_path: Path, group: str
+) -> None:
+    """Two processes of other endpoints in it would each skip, and lose, what the other wants."""
+    file, seen = tmp_path / "m.mdsl", Take()
+    file.write_text(text("of type PUBLISH_SUBSCRIBE"))
+    small, _ = seen.endpoints(group=group)
+    with pytest.raises(
+        StartupError, match=rf"the group '{group}', and so may Large; name a group of its own"
+    ):
+        async with Client("memory://no", "memory://", [small], model=file, as_="Small"):
+            pass
+
+
+@pytest.mark.parametrize("group", ["Small", "small", "small-2", "small.eu"])
+async def test_a_selective_consumer_has_a_group_of_its_own_name(tmp_path: Path, group: str) -> None:
+    file = tmp_path / "m.mdsl"
+    file.write_text(text("of type PUBLISH_SUBSCRIBE"))
+
+    @controller(group=group)
     class Named:
-        @endpoint("orders", options=options)
+        @endpoint("orders")
         async def on_order(self, order: Order) -> None: ...
 
     async with Client("memory://no", "memory://", [Named], model=file, as_="Small"):

@@ -108,6 +108,11 @@ class Contracts:
             raise found.unwritable
         return found
 
+    def version_of(self, channel: str, cls: type) -> tuple[str, int] | None:
+        """The contract and the version that a class was bound to, if it was."""
+        bound = self._bound.get((channel, cls, False))
+        return None if bound is None else (bound.version.contract, bound.version.version)
+
     async def _bind_owned(self, channel: str, cls: type, owned: Owned) -> Bound:
         reasons = owned.differences(cls)
         if reasons:

@@ -237,7 +237,7 @@ class Checks:
 
     def _together(self, one: Endpoint, other: Endpoint) -> None:
         """Two endpoints share what they are given, so they must not want the same, or want it differently."""
-        shared = [cls for cls in one.payload.types if cls in other.payload.types]
+        shared = self._taken(one) & self._taken(other)
         raw = bytes in (*one.payload.types, *other.payload.types)
         differing = [name for name in ALIKE if getattr(one.options, name) != getattr(other.options, name)]
         if one.batch is not other.batch:
@@ -247,6 +247,13 @@ class Checks:
             self._conflict(one, other, f"both take {what}", "Give one of them another group.")
         if differing:
             self._conflict(one, other, f"differ in {_listed(differing)}", "Give both the same options.")
+
+    def _taken(self, endpoint: Endpoint) -> set[object]:
+        """What an endpoint takes: versions, which two classes may stand for, or classes without one."""
+        versions = (
+            (cls, self._contracts.version_of(endpoint.channel, cls)) for cls in endpoint.payload.types
+        )
+        return {cls if version is None else version for cls, version in versions}
 
     def _conflict(self, one: Endpoint, other: Endpoint, what: str, next: str) -> None:
         error = ConfigurationError(

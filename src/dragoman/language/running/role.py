@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -216,13 +217,21 @@ class Role:
         if selects and shared and rivals:
             said = f"its option consumed_if throws away what {_named(rivals)} of the same group may want"
             yield f"{endpoint.name}: {said}; write the condition in the model, as 'consumed if' ({place})."
-        if shared or endpoint.chose_group:
+        if shared or self._own_group(endpoint):
             return
         rivals = rivals if selects else selecting_otherwise(self.model, interaction)
         if rivals and (selects or interaction.use.conditions):
             name = self.endpoint.name.text
-            said = f"it selects messages in the group of all that name none, and so may {_named(rivals)}"
+            where = (
+                f"the group {endpoint.group!r}" if endpoint.chose_group else "the group of all that name none"
+            )
+            said = f"it selects messages in {where}, and so may {_named(rivals)}"
             yield f"{endpoint.name}: {said}; name a group of its own, such as group={name!r} ({place})."
+
+    def _own_group(self, endpoint: Endpoint) -> bool:
+        """Whether the group has this endpoint's name, as ``Small`` or ``small-2``, and no other's."""
+        own = re.compile(rf"{re.escape(self.endpoint.name.text)}(\W.*)?", re.IGNORECASE | re.DOTALL)
+        return endpoint.chose_group and own.fullmatch(endpoint.group) is not None
 
     def _headers_of_reply(self, reply: s.Message) -> Iterator[str]:
         for name in to_be_given(self.model, reply):
