@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +20,7 @@ from dragoman.core.broker import Acknowledgement, Broker, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
 from dragoman.core.loading import BROKERS, load, scheme_of
-from dragoman.core.message import Message
+from dragoman.core.message import Message, Position
 from tests.client.conftest import payloads
 from tests.client.scripted import ScriptedBroker, numbered
 
@@ -132,6 +133,63 @@ async def test_a_bridge_may_end_when_nothing_comes(tmp_path: Path) -> None:
         assert await Bridge(End(one, "orders"), End(two, "orders"), group="bridge").run(idle=0.1) == 0
         with pytest.raises(ChannelNotFound):
             await Bridge(End(one, "nothing"), End(two, "orders"), group="bridge").run(idle=0.1)
+
+
+async def test_a_bridge_that_is_stopped_acknowledges_what_it_has_copied() -> None:
+    """Also if it is asked while the target is still confirming, and if the target is away."""
+    source, target = ScriptedBroker(), ScriptedBroker()
+    await source.connect()
+    await target.connect()
+    await source.create(Channel("work", 1))
+    bridge = Bridge(End(source, "work"), End(target, "copies"), group="bridge")
+    publish = target.publish
+
+    async def stopped_meanwhile(messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
+        bridge.stop()
+        return await publish(messages, delay)
+
+    target.publish = stopped_meanwhile  # type: ignore[method-assign]
+    running = asyncio.create_task(bridge.run())
+    await until(lambda: bool(source.receivers))
+    source.receiver.deliver(*numbered(3))
+    async with asyncio.timeout(PATIENCE):
+        assert await running == 3
+    assert source.receiver.offsets == [2]
+    assert source.receiver.closed
+    target.refuse_publish = {"copies"}
+    again = Bridge(End(source, "work"), End(target, "copies"), group="bridge")
+    running = asyncio.create_task(again.run())
+    await until(lambda: len(source.receivers) == 2)
+    source.receiver.deliver(*numbered(2, start=3))
+    await until(lambda: target.refused > 0)
+    again.stop()
+    async with asyncio.timeout(PATIENCE):
+        assert await running == 0
+    assert source.receiver.offsets == []
+    await source.close()
+    await target.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_bridge_that_is_asked_to_end_copies_nothing_twice(number: int, tmp_path: Path) -> None:
+    here, there = f"embedded://{tmp_path}/here", f"embedded://{tmp_path}/there"
+    async with opened(here) as one, opened(there) as two:
+        await one.create(Channel("orders", 2))
+        await two.create(Channel("orders", 2))
+        first, later = sent("orders")[: COUNT // 2], sent("orders")[COUNT // 2 :]
+        found: list[Message] = []
+        for part in (first, later):
+            await one.publish(part)
+            process = await asyncio.to_thread(start, f"{here}/orders", f"{there}/orders")
+            while not {message.payload for message in part} & {message.payload for message in found}:
+                found += await gather(two, "orders", 1)
+            process.send_signal(number)
+            assert await asyncio.to_thread(process.wait) == 0
+        process = await asyncio.to_thread(start, f"{here}/orders", f"{there}/orders", "--idle", "0.5")
+        found += await gather(two, "orders", COUNT, {message.payload for message in found})
+        assert await asyncio.to_thread(process.wait) == 0
+        assert len(found) == COUNT
+        check(found, "orders")
 
 
 async def test_a_bridge_whose_ends_are_both_away_leaves_nothing_out() -> None:

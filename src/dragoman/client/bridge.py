@@ -56,13 +56,18 @@ class Bridge:
         self._progress = progress
         self._receiver: Receiver | None = None
         self._copied = 0
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let ``run`` end once it has acknowledged what it has copied, so that nothing is copied twice."""
+        self._stopping.set()
 
     async def run(self, idle: float | None = None) -> int:
-        """How many were copied; ends when nothing has come for ``idle`` seconds, else never."""
+        """How many were copied; ends when nothing has come for ``idle`` seconds, or after ``stop``."""
         await self._prepare()
         failures, quiet_since = 0, time.monotonic()
         try:
-            while idle is None or time.monotonic() - quiet_since < idle:
+            while not self._stopping.is_set() and (idle is None or time.monotonic() - quiet_since < idle):
                 try:
                     if await self._round():
                         quiet_since = time.monotonic()
@@ -86,7 +91,8 @@ class Bridge:
         messages = await self._receiver.receive(BATCH, WAIT)
         if not messages:
             return False
-        await self._copy(self._receiver, messages)
+        if not await self._copy(self._receiver, messages):
+            return False
         with contextlib.suppress(Revoked):
             await self._receiver.acknowledge(self._done(messages))
         self._copied += len(messages)
@@ -94,8 +100,11 @@ class Bridge:
             self._progress(self._copied)
         return True
 
-    async def _copy(self, receiver: Receiver, messages: Sequence[Message]) -> None:
-        """Again and again until the target has them all: what comes later must not overtake them."""
+    async def _copy(self, receiver: Receiver, messages: Sequence[Message]) -> bool:
+        """Again and again until the target has them all: what comes later must not overtake them.
+
+        ``False`` if it does not have them, and the bridge is to stop.
+        """
         copies = [
             Message(self._target.channel, each.payload, each.key, each.headers, timestamp=each.timestamp)
             for each in messages
@@ -104,11 +113,13 @@ class Bridge:
         while True:
             try:
                 await self._target.broker.publish(copies)
-                return
+                return True
             except BrokerUnavailable as error:
                 failures += 1
                 self._report(error, failures)
-                await asyncio.sleep(_rest(failures))
+                await self._pause(_rest(failures))
+                if self._stopping.is_set():
+                    return False
                 # If the source is away as well, that is no reason to leave out what it gave us before.
                 with contextlib.suppress(BrokerUnavailable):
                     await receiver.extend()
@@ -128,7 +139,12 @@ class Bridge:
         self._report(error, failures)
         if failures >= PATIENCE:
             await self._leave()
-        await asyncio.sleep(_rest(failures))
+        await self._pause(_rest(failures))
+
+    async def _pause(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
 
     async def _leave(self) -> None:
         receiver, self._receiver = self._receiver, None

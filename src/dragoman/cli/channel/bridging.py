@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from hashlib import sha256
 from typing import Annotated, NamedTuple
 
 import typer
 
 from dragoman.cli.channel.options import From, connected, moment
-from dragoman.cli.output import Json, emit_json, hint, run, say
+from dragoman.cli.output import Json, emit_json, run, say
+from dragoman.cli.signals import until_ended
 from dragoman.client.bridge import Bridge, End
 from dragoman.core.channel import check_name
 from dragoman.core.defaults import default_broker
@@ -41,6 +43,11 @@ def address(text: str) -> Address:
     return Address(broker + mark + options, check_name(channel))
 
 
+async def _stop_when_asked(bridge: Bridge) -> None:
+    await until_ended().wait()
+    bridge.stop()
+
+
 def default_group(target: Address) -> str:
     """Bridges to different targets do not take each other's messages. Who a user is makes no difference."""
     broker = target.broker or default_broker()
@@ -61,8 +68,8 @@ def bridge(
 ) -> None:
     """Copy a channel to another broker, and go on with what comes.
 
-    At least once: after a crash it goes on where it was, and may copy the last messages again. Keys, headers,
-    frames and the order per key are kept.
+    At least once: after a crash it goes on where it was, and may copy the last messages again. Ended by
+    Ctrl-C or SIGTERM, it copies nothing twice. Keys, headers, frames and the order per key are kept.
 
     Example: dragoman channel bridge kafka://localhost:9092/orders nats://localhost/orders
     """
@@ -83,13 +90,13 @@ def bridge(
                 group=group or default_group(right),
                 start=begin,
             )
-            return await made.run(idle)
+            ending = asyncio.create_task(_stop_when_asked(made))
+            try:
+                return await made.run(idle)
+            finally:
+                ending.cancel()
 
-    try:
-        copied = run(work())
-    except KeyboardInterrupt:
-        hint("Stopped.")
-        return
+    copied = run(work())
     if as_json:
         emit_json({"source": left.channel, "target": right.channel, "copied": copied})
     else:

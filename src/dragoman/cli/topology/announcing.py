@@ -13,6 +13,7 @@ import typer
 
 from dragoman.cli.channel.options import pairs
 from dragoman.cli.output import Json, emit_json, run, say
+from dragoman.cli.signals import until_ended
 from dragoman.cli.topology.options import (
     Discoveries,
     KeyFile,
@@ -24,7 +25,6 @@ from dragoman.cli.topology.options import (
     required,
     signer_of,
     topology_of,
-    until_ended,
 )
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import scheme_of

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from dragoman.cli.output import Json, emit_json, emit_table, hint, run, say
-from dragoman.cli.topology.options import Discoveries, Patience, required, topology_of, until_ended
+from dragoman.cli.signals import until_ended
+from dragoman.cli.topology.options import Discoveries, Patience, required, topology_of
 from dragoman.topology.discovery import Discovery
 from dragoman.topology.endpoint import Endpoint
 from dragoman.topology.opening import open_discovery

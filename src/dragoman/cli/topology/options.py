@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -86,14 +85,6 @@ async def topology_of(
                     next="Check its address, user and password.",
                 ) from None
         yield topology
-
-
-def until_ended() -> asyncio.Event:
-    """Set when somebody asks this process to end, so that it can say goodbye first."""
-    ended = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    return ended
 
 
 def required(discoveries: list[str] | None) -> list[str]:
