@@ -289,3 +289,28 @@ async def test_entries_can_be_read_by_any_client_of_redis(redis_server: Redis) -
     assert (id, fields) == (b"0-1", {b"v": b"payload", b"k": b"key", b"t": b"1234"})
     await client.aclose()
     await broker.close()
+
+
+async def test_an_entry_that_another_program_has_written_does_not_stop_its_stream(
+    redis_server: Redis,
+) -> None:
+    broker = await connected(redis_server.url)
+    channel = f"c-{uuid4().hex}"
+    await broker.create(Channel(channel, 1))
+    await broker.publish([Message(channel, b"first")])
+    client = Client.from_url(redis_server.url.partition("?")[0])
+    [stream] = [key async for key in client.scan_iter(f"*{channel}*") if await client.type(key) == b"stream"]
+    [[written, _]] = await client.xrange(stream)
+    number = int(written.partition(b"-")[2])
+    for at, fields in enumerate(
+        ({"v": "odd", "t": "yesterday"}, {"v": "odd", "h": "no headers"}, {"a": "b"}), 1
+    ):
+        await client.xadd(stream, fields, id=f"0-{number + at}")
+    await broker.publish([Message(channel, b"last")])
+    found = await received(broker, channel, 5)
+    assert [message.payload for message in found] == [b"first", b"odd", b"odd", None, b"last"]
+    log = broker.log()
+    assert log.offset_at(channel, 0, 0) == 0
+    log.close()
+    await client.aclose()
+    await broker.close()

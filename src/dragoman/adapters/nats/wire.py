@@ -83,5 +83,5 @@ def parse_headers(raw: bytes) -> dict[str, str]:
     for line in raw.split(b"\r\n")[1:]:
         name, colon, value = line.partition(b":")
         if colon:
-            found[name.decode()] = value.strip().decode()
+            found[name.decode(errors="replace")] = value.strip().decode(errors="replace")
     return found

@@ -12,12 +12,14 @@ from contextlib import asynccontextmanager
 import aiormq
 from aiormq.exceptions import InvalidFrameError
 
+from dragoman.adapters.rabbitmq import lenient
 from dragoman.adapters.rabbitmq.errors import translate, translated
 from dragoman.adapters.rabbitmq.options import Options
 from dragoman.adapters.rabbitmq.pipe import Pipe
 from dragoman.core.errors import AccessRefused, BrokerUnavailable
 
 log = logging.getLogger("dragoman.rabbitmq")
+lenient.install()
 
 FIRST_REST = 0.1
 LONGEST_REST = 2.0

@@ -10,7 +10,7 @@ from dragoman.adapters.rabbitmq import names
 from dragoman.adapters.rabbitmq.errors import translated
 from dragoman.adapters.rabbitmq.link import Link, discard
 from dragoman.adapters.rabbitmq.pipe import Pipe
-from dragoman.adapters.rabbitmq.wire import message_of
+from dragoman.adapters.rabbitmq.wire import OFFSET, message_of
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.message import Message
 
@@ -59,7 +59,7 @@ class Session:
 
     def _take(self, tag: int, properties: Any, body: bytes) -> None:
         self._tag = tag
-        self._seen = int(properties.headers["x-stream-offset"]) - 1
+        self._seen = int(properties.headers[OFFSET]) - 1
         message = message_of(self._channel, self._partition, properties, body)
         if message is not None:
             self._buffer.append(message)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, NamedTuple
 
 from dragoman.adapters.rabbitmq.link import Link
-from dragoman.adapters.rabbitmq.wire import BIRTH, time_of
+from dragoman.adapters.rabbitmq.wire import OFFSET, is_birth, time_of
 from dragoman.core.errors import BrokerUnavailable
 
 ALL = 60_000
@@ -35,7 +35,7 @@ async def look(
     first = asyncio.Event()
 
     def take(_: int, properties: Any, body: bytes) -> None:
-        found.append(Record(int(properties.headers["x-stream-offset"]), properties, body))
+        found.append(Record(int(properties.headers[OFFSET]), properties, body))
         first.set()
 
     async with link.borrowed() as pipe:
@@ -83,7 +83,7 @@ async def offset_at(link: Link, stream: str, timestamp: int) -> int:
         for record in await look(link, stream, at + 1, 2 * SKEW):
             if (
                 record.offset > at
-                and BIRTH not in record.properties.headers
+                and not is_birth(record.properties)
                 and time_of(record.properties) >= timestamp
             ):
                 return record.offset - 1

@@ -7,6 +7,7 @@ one object per frame, costs ten times as much.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,7 +18,7 @@ from typing import Any
 import pamqp.frame
 from pamqp.commands import Basic
 
-from dragoman.core.errors import EncodeError
+from dragoman.core.errors import DecodeError, EncodeError
 from dragoman.core.log import pack_headers, unpack_headers
 from dragoman.core.message import Headers, Message
 
@@ -28,9 +29,11 @@ PACKED = "dragoman-headers"
 """Headers whose names repeat or are not in order: the server sorts them, and keeps one of each."""
 BIRTH = "dragoman-birth"
 """The first record of every stream, so that none is ever empty. Not a message."""
+OFFSET = "x-stream-offset"
+"""Set by the server."""
 
 _RESERVED = frozenset({KEY, TIME, NULL, PACKED, BIRTH})
-_SERVERS_OWN = ("x-stream-offset", "x-death", "x-first-death-", "x-last-death-", "x-delivery-count")
+_SERVERS_OWN = (OFFSET, "x-death", "x-first-death-", "x-last-death-", "x-delivery-count")
 
 _FRAME = Struct(">BHI")
 _CONTENT = Struct(">HHQHI")
@@ -136,37 +139,51 @@ def _content(
 def message_of(channel: str, partition: int, properties: Any, body: bytes) -> Message | None:
     """A delivery from a stream as a message; ``None`` for a record that is none.
 
-    The first record of a stream is its birth: our offsets count from the one after it.
+    The first record of a stream is its birth: our offsets count from the one after it. Other programs may
+    send any header of any type, so this never fails.
     """
     table: Mapping[str, Any] = properties.headers or {}
-    if BIRTH in table:
+    if is_birth(properties):
         return None
     key = table.get(KEY)
-    stamp = table.get(TIME)
     return Message(
         channel,
-        None if NULL in table else body,
-        None if key is None else bytes(key),
+        None if table.get(NULL) is True else body,
+        None if key is None else _bytes_of(key),
         _headers_of(table),
         partition,
-        int(table["x-stream-offset"]) - 1,
-        time_of(properties) if stamp is None else stamp,
+        int(table[OFFSET]) - 1,
+        time_of(properties),
     )
+
+
+def is_birth(properties: Any) -> bool:
+    table: Mapping[str, Any] = properties.headers or {}
+    return BIRTH in table and int(table[OFFSET]) == 0
 
 
 def time_of(properties: Any) -> int:
     """In milliseconds; of a foreign sender's message, what AMQP has, or the beginning of time."""
     stamp = (properties.headers or {}).get(TIME)
-    if stamp is not None:
-        return int(stamp)
+    if isinstance(stamp, int) and not isinstance(stamp, bool):
+        return stamp
     return 0 if properties.timestamp is None else int(properties.timestamp.timestamp() * 1000)
 
 
 def _headers_of(table: Mapping[str, Any]) -> Headers:
-    if PACKED in table:
-        return unpack_headers(table[PACKED])
+    packed = table.get(PACKED)
+    if isinstance(packed, bytes | bytearray):
+        with contextlib.suppress(DecodeError):
+            return unpack_headers(packed)
     return tuple(
-        (name, bytes(value) if isinstance(value, bytes | bytearray) else str(value).encode())
+        (name, _bytes_of(value))
         for name, value in table.items()
         if name not in _RESERVED and not name.startswith(_SERVERS_OWN)
     )
+
+
+def _bytes_of(value: Any) -> bytes:
+    """Text in UTF-8, and of other types what they look like as text."""
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    return str(value).encode(errors="backslashreplace")

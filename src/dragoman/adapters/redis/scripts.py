@@ -90,7 +90,7 @@ for number, key in ipairs(KEYS) do
         elseif field == 'k' then name = fields[index + 1]
         elseif field == 'h' then headers = fields[index + 1] end
       end
-      parts[#parts + 1] = struct.pack('>ddiii', string.sub(entry[1], 3), time,
+      parts[#parts + 1] = struct.pack('>ddiii', string.sub(entry[1], 3), tonumber(time) or 0,
         value and #value or -1, name and #name or -1, headers and #headers or -1)
       if value then parts[#parts + 1] = value; budget = budget - #value end
       if name then parts[#parts + 1] = name end
@@ -115,7 +115,7 @@ for _, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV
   for index = 1, #entry[2], 2 do
     if entry[2][index] == 't' then time = entry[2][index + 1] end
   end
-  found[#found + 1] = struct.pack('>dd', string.sub(entry[1], 3), time)
+  found[#found + 1] = struct.pack('>dd', string.sub(entry[1], 3), tonumber(time) or 0)
 end
 return table.concat(found)
 """

@@ -8,8 +8,9 @@ from itertools import count
 from time import time_ns
 from typing import Any
 
+from dragoman.core.errors import DecodeError
 from dragoman.core.log import pack_headers, unpack_headers
-from dragoman.core.message import Message
+from dragoman.core.message import Headers, Message
 
 _ENTRY = struct.Struct(">ddiii")
 _DELAYED = struct.Struct(">QIiqiii")
@@ -67,10 +68,18 @@ def messages_in(blob: bytes, channel: str, partition: int) -> list[Message]:
             key = blob[at : at + key_size]
             at += key_size
         if headers_size >= 0:
-            headers = unpack_headers(blob[at : at + headers_size])
+            headers = _unpacked(blob[at : at + headers_size])
             at += headers_size
         append(Message(channel, payload, key, headers, partition, int(number) - 1, int(stamp)))
     return found
+
+
+def _unpacked(packed: bytes) -> Headers:
+    """Another program may have written anything. Its payload may be of use nonetheless."""
+    try:
+        return unpack_headers(packed)
+    except DecodeError:
+        return ()
 
 
 def stamps_in(blob: bytes) -> list[tuple[int, int]]:
