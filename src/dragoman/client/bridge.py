@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.client.burial import code_of
+from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, Revoked
@@ -21,7 +22,7 @@ log = logging.getLogger("dragoman.client")
 BATCH = 500
 PATIENCE = 3
 """After so many failures in a row the receiver is given up, and a new one is opened."""
-LONGEST_REST = 15.0
+REST = Backoff(0.2, 15.0)
 WAIT = 0.5
 
 
@@ -117,7 +118,7 @@ class Bridge:
             except BrokerUnavailable as error:
                 failures += 1
                 self._report(error, failures)
-                await self._pause(_rest(failures))
+                await self._pause(REST.wait_s(failures))
                 if self._stopping.is_set():
                     return False
                 # If the source is away as well, that is no reason to leave out what it gave us before.
@@ -139,7 +140,7 @@ class Bridge:
         self._report(error, failures)
         if failures >= PATIENCE:
             await self._leave()
-        await self._pause(_rest(failures))
+        await self._pause(REST.wait_s(failures))
 
     async def _pause(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -162,7 +163,3 @@ class Bridge:
                 "failures": failures,
             },
         )
-
-
-def _rest(failures: int) -> float:
-    return min(LONGEST_REST, 0.1 * 2.0 ** min(failures, 16))

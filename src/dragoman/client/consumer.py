@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from dragoman.client.burial import code_of
 from dragoman.client.flight import Flight
 from dragoman.client.lane import Intake
 from dragoman.client.pausing import Pauses
+from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.ending import end
 from dragoman.core.errors import DamagedLog
@@ -29,7 +29,7 @@ FLOW = 100
 """So many at once are a stream, of which the next are taken before the last are acknowledged."""
 PATIENCE = 3
 """After so many failures in a row the receiver is given up, and a new one is opened."""
-LONGEST_REST = 15.0
+REST = Backoff(0.2, 15.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +109,14 @@ class Consumer:
                 # The receiver stays: it delivers what comes to other partitions.
                 failures = 0
                 self._report_damage(error)
-                if not await self._pauses(_rest(1)):
+                if not await self._pauses(REST.wait_s(1)):
                     return
             except Exception as error:
                 failures += 1
                 self._report(error, failures)
                 if failures >= PATIENCE or (self._flight is not None and self._flight.broken is not None):
                     await self._give_up_receiver()
-                if not await self._pauses(_rest(failures)):
+                if not await self._pauses(REST.wait_s(failures)):
                     return
 
     async def _round(self, receiver: Receiver, flight: Flight) -> None:
@@ -228,7 +228,3 @@ class Consumer:
             with contextlib.suppress(Exception):
                 await receiver.close()
             flight.write_off()
-
-
-def _rest(failures: int) -> float:
-    return min(LONGEST_REST, 0.1 * 2.0 ** min(failures, 16)) * random.uniform(0.8, 1.2)

@@ -13,6 +13,7 @@ from dragoman.client.burial import code_of
 from dragoman.client.headers import CORRELATION_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import Pauses
+from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.ending import end
 from dragoman.core.errors import ClientError
@@ -24,7 +25,7 @@ WINDOW = 1000
 BATCH = 32
 """Replies that are acknowledged in one go."""
 IDLE_WAIT = 1.0
-LONGEST_REST = 15.0
+REST = Backoff(0.1, 15.0)
 REMEMBERED = 20_000
 """Requests that nobody waits for any more, and whose replies are known to be late for so long."""
 
@@ -93,7 +94,7 @@ class Mailbox:
                     extra={"channels": self._subscription.channels, "error_code": code_of(error)},
                 )
                 await self._give_up_receiver()
-                if not await self._pauses(min(LONGEST_REST, 0.05 * 2.0 ** min(failures, 16))):
+                if not await self._pauses(REST.wait_s(failures)):
                     return
 
     async def _round(self, receiver: Receiver) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
@@ -12,6 +11,7 @@ from dragoman.client.arguments import at_least, require, several
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Outcome
 from dragoman.client.sequence.options import SequenceOptions
+from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Sharing, Start
 from dragoman.core.errors import ConfigurationError
 from dragoman.schema.naming import Naming
@@ -58,9 +58,7 @@ class RetryOptions:
 
     def pause(self, attempt: int) -> float:
         """The seconds to rest after this many calls have failed."""
-        # The exponent is bounded, since a float to the power of a large number overflows.
-        delay = min(self.longest, self.delay * self.factor ** min(attempt - 1, 64))
-        return delay * (1 + self.jitter * random.uniform(-1, 1))
+        return Backoff(self.delay, self.longest, self.factor, self.jitter).wait_s(attempt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

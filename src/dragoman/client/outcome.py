@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dragoman.client.delivery import Delivery
+from dragoman.core.backoff import Backoff
 from dragoman.core.errors import DragomanError
 from dragoman.core.message import Message
 
@@ -46,6 +47,7 @@ class Outcome:
 DONE = Outcome(acknowledge=True)
 LONGEST_REST = 30.0
 """Seconds until a message comes again that can only wait for somebody to change something."""
+UNSETTLED = Backoff(0.2, LONGEST_REST)
 
 Handler: TypeAlias = Callable[[Delivery], Awaitable[Outcome]]
 Middleware: TypeAlias = Callable[[Delivery, Handler], Awaitable[Outcome]]
@@ -58,7 +60,7 @@ def again(delay: float = 0.0) -> Outcome:
 
 def kept(message: Message, error: Exception) -> Outcome:
     """Nobody could deal with the failure, so the message stays unacknowledged and comes again."""
-    delay = min(LONGEST_REST, 0.1 * 2.0 ** min(message.attempt, 16))
+    delay = UNSETTLED.wait_s(message.attempt)
     log.error(
         "A message stays unacknowledged and is delivered again.",
         exc_info=error,

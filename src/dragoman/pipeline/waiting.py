@@ -7,17 +7,17 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from dragoman.core.backoff import RECONNECT
 from dragoman.core.errors import BrokerUnavailable, RegistryUnavailable
 
 T = TypeVar("T")
-_LONGEST_PAUSE = 5.0
 _log = logging.getLogger(__name__)
 
 
 def patiently(call: Callable[[], T], seconds: float) -> T:
     """What the call gives, tried again while the other side is away, for so many seconds at most."""
     deadline = time.monotonic() + seconds
-    pause = 0.1
+    waits = RECONNECT.waits_s()
     while True:
         try:
             return call()
@@ -26,5 +26,4 @@ def patiently(call: Callable[[], T], seconds: float) -> T:
             if left <= 0:
                 raise
             _log.warning("%s Trying again.", error.what)
-            time.sleep(min(pause, left))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            time.sleep(min(next(waits), left))

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit, urlunsplit
 import httpx
 import msgspec
 
+from dragoman.core.backoff import Backoff
 from dragoman.core.contract import Compatibility, Contract, ContractVersion, Verdict
 from dragoman.core.errors import ConfigurationError, IncompatibleSchema, RegistryError, RegistryUnavailable
 from dragoman.core.loading import redacted
@@ -24,6 +25,7 @@ Fetch = Callable[[], Awaitable[T]]
 Key = tuple[object, ...]
 
 _ATTEMPTS = 3
+_BACKOFF = Backoff(0.2, 2.0)
 _AWAY = frozenset({502, 503, 504})
 
 
@@ -200,9 +202,9 @@ class RegistryClient:
         """
         patience = httpx.USE_CLIENT_DEFAULT if timeout is None else timeout
         headers = {"Content-Type": "application/json"} if content is not None else None
-        for attempt in range(_ATTEMPTS):
-            if attempt:
-                await asyncio.sleep(0.1 * 2**attempt)
+        for failures in range(_ATTEMPTS):
+            if failures:
+                await asyncio.sleep(_BACKOFF.wait_s(failures))
             try:
                 answer = await self._http.request(
                     method, path, params=params, content=content, headers=headers, timeout=patience

@@ -7,7 +7,6 @@ alone, and if it comes later they are all done again one by one.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
+from dragoman.core.backoff import contention
 from dragoman.core.database import Database, Row, Transaction, TransactionConflict, UniqueViolation
 from dragoman.core.errors import DragomanError, RegistryUnavailable
 from dragoman.registry.name import ContractName
@@ -25,6 +25,7 @@ Work = Callable[[Transaction], T]
 
 _MOST = 64
 _ATTEMPTS = 20
+_CONTENTION = contention(0.0025, 0.05)
 
 
 class _Item(NamedTuple):
@@ -102,14 +103,14 @@ class Writer:
         return True
 
     def _write_alone(self, item: _Item) -> None:
-        for attempt in range(_ATTEMPTS):
+        for failures in range(1, _ATTEMPTS + 1):
             try:
                 with self._database.transaction() as tx:
                     _lock(tx, [item])
                     result = item.work(tx)
             except (UniqueViolation, TransactionConflict):
                 # Another node was faster; the next attempt sees what it did.
-                time.sleep(random.uniform(0, 0.005 * (attempt + 1)))
+                time.sleep(_CONTENTION.wait_s(failures))
             except BaseException as error:
                 item.done.set_exception(error)
                 return

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dragoman.core.backoff import Backoff
 from dragoman.core.errors import MessageError
 from dragoman.schema.framing import HEADER_SIZE
 from dragoman.topology.interceptor import Passage
@@ -20,8 +21,7 @@ from dragoman.topology.topic import Topic
 
 log = logging.getLogger("dragoman.topology")
 
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
+AGAIN = Backoff(0.1, 5.0)
 
 
 class Reading(NamedTuple):
@@ -171,7 +171,7 @@ class Reception:
         self, offer: Offer, message: Any, multipart: Multipart, left: int, error: Exception
     ) -> Exception | None:
         """A subscriber failed: call it as often as is left. Gives its last error."""
-        pause = FIRST_PAUSE
+        waits = AGAIN.waits_s()
         while True:
             self.metrics.failed += 1
             log.warning(
@@ -179,8 +179,7 @@ class Reception:
             )
             if left <= 0:
                 return error
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await asyncio.sleep(next(waits))
             left -= 1
             try:
                 result = offer.receive(message, multipart)

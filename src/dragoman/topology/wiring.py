@@ -8,6 +8,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from dragoman.core.backoff import Backoff
 from dragoman.core.ending import end
 from dragoman.core.errors import DragomanError
 from dragoman.topology.admin import Admin, Wanted
@@ -27,8 +28,7 @@ from dragoman.topology.topic import Role, Topic
 
 log = logging.getLogger("dragoman.topology")
 
-FIRST_RETRY = 0.5
-LONGEST_RETRY = 15.0
+RETRY = Backoff(1.0, 15.0)
 
 
 class Wiring:
@@ -126,8 +126,7 @@ class Wiring:
         if slot.retry is not None:
             slot.retry.cancel()
         slot.failures += 1
-        rest = min(LONGEST_RETRY, FIRST_RETRY * 2 ** min(slot.failures, 8))
-        slot.retry = self._timers.after(rest, lambda: self.spawn(self.reconcile(slot)))
+        slot.retry = self._timers.after(RETRY.wait_s(slot.failures), lambda: self.spawn(self.reconcile(slot)))
 
     async def _unserved(self, slot: Slot, failed: bool) -> None:
         """No admin takes the topic. One that is only in trouble keeps it until it is back."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import random
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -18,10 +17,12 @@ from typing import Any, TypeVar
 
 from dragoman.adapters.embedded.errors import DiskFull, disk_error, is_full
 from dragoman.adapters.embedded.reserve import Reserve, give_up_reserve
+from dragoman.core.backoff import contention
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
 VERSION = 3
 PATIENCE = 30.0
+CONTENTION = contention(0.0015, 0.0015)
 CHECKPOINT_EVERY = 500
 """So many transactions."""
 SYNCHRONOUS = {"always": "FULL", "batch": "NORMAL", "never": "OFF"}
@@ -174,7 +175,7 @@ class Database:
                 deadline = deadline or time.monotonic() + PATIENCE
                 if time.monotonic() > deadline:
                     raise _unavailable(error) from error
-            await asyncio.sleep(random.uniform(0.0002, 0.003))
+            await asyncio.sleep(CONTENTION.wait_s(1))
 
     def _told(self, error: sqlite3.Error) -> BrokerUnavailable:
         """If the disk is full, the reserve is given up: the next try finds room."""

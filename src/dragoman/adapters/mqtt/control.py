@@ -13,10 +13,11 @@ from dragoman.adapters.mqtt.connection import Connection, Outgoing, open_connect
 from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.saving import Saver
 from dragoman.adapters.mqtt.wire import V5, Connect, Incoming, Property, Will
+from dragoman.core.backoff import Backoff
 from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable, DragomanError
 
-LONGEST_REST = 2.0
+REST = Backoff(0.05, 2.0)
 
 Tell = Callable[[str, bytes], None]
 Forget = Callable[[], None]
@@ -106,10 +107,10 @@ class Control:
             self._returning = asyncio.get_running_loop().create_task(self._return())
 
     async def _return(self) -> None:
-        rest = 0.05
-        while not self._closed:
-            await asyncio.sleep(rest)
-            rest = min(LONGEST_REST, rest * 2)
+        for wait_s in REST.waits_s():
+            await asyncio.sleep(wait_s)
+            if self._closed:
+                return
             for watchers in self._watched.values():
                 for _, forget in watchers.values():
                     forget()

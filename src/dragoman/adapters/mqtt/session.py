@@ -13,11 +13,12 @@ from dragoman.adapters.mqtt.channels import Filters
 from dragoman.adapters.mqtt.connection import Connection, open_connection
 from dragoman.adapters.mqtt.options import Options
 from dragoman.adapters.mqtt.wire import V5, Connect, Incoming, Will
+from dragoman.core.backoff import Backoff
 from dragoman.core.ending import end
 from dragoman.core.errors import BrokerUnavailable, DragomanError
 from dragoman.core.message import Message
 
-LONGEST_REST = 2.0
+REST = Backoff(0.05, 2.0)
 UNREAD = 256
 """Acknowledgements that the server may not have read yet; beyond that nothing more is handed out."""
 
@@ -130,18 +131,18 @@ class Session:
         self._asking = False
 
     async def _keep(self) -> None:
-        rest = 0.05
+        failures = 0
         while True:
             await self._gone.wait()
             if not self._is_ours():
                 return
-            await asyncio.sleep(rest)
+            await asyncio.sleep(REST.wait_s(failures))
             try:
                 await self._connect()
-                rest = 0.05
+                failures = 0
             except DragomanError as error:
                 self.failure = error
-                rest = min(LONGEST_REST, rest * 2)
+                failures += 1
                 self._gone.set()
 
     def _came(self, incoming: Incoming) -> None:

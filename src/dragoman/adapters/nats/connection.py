@@ -17,6 +17,7 @@ from nats.aio.msg import Msg
 from dragoman.adapters.nats.errors import Refused, ours
 from dragoman.adapters.nats.names import Names
 from dragoman.adapters.nats.options import Options
+from dragoman.core.backoff import RECONNECT
 from dragoman.core.ending import end, is_ending
 from dragoman.core.errors import BrokerUnavailable, DragomanError, Unsupported
 
@@ -105,14 +106,14 @@ class Link:
 
     async def _revive(self) -> None:
         closed = self._client
-        rest = 0.2
+        failures = 0
         while self._client is closed:
             try:
                 await self._open()
             except DragomanError:
                 self._client = closed
-                await asyncio.sleep(rest)
-                rest = min(2 * rest, 5.0)
+                failures += 1
+                await asyncio.sleep(RECONNECT.wait_s(failures))
         self._reviving = None
 
     def on_broken(self, tell: Callable[[], None]) -> None:

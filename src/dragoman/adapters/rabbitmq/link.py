@@ -16,13 +16,13 @@ from dragoman.adapters.rabbitmq import lenient
 from dragoman.adapters.rabbitmq.errors import translate, translated
 from dragoman.adapters.rabbitmq.options import Options
 from dragoman.adapters.rabbitmq.pipe import Pipe
+from dragoman.core.backoff import Backoff
 from dragoman.core.errors import AccessRefused, BrokerUnavailable
 
 log = logging.getLogger("dragoman.rabbitmq")
 lenient.install()
 
-FIRST_REST = 0.1
-LONGEST_REST = 2.0
+REST = Backoff(0.1, 2.0)
 CLOSE_TIMEOUT = 5.0
 
 
@@ -45,7 +45,7 @@ class Link:
     async def open(self, patience: float = 0.0) -> aiormq.Connection:
         """The connection; one that was lost is made again, for at most ``patience`` seconds."""
         deadline = time.monotonic() + patience
-        rest = FIRST_REST
+        waits = REST.waits_s()
         async with self._opening:
             while True:
                 if self._closed:
@@ -56,10 +56,10 @@ class Link:
                     self._connection = await self._connect()
                     return self._connection
                 except BrokerUnavailable:
-                    if time.monotonic() + rest > deadline:
+                    wait_s = next(waits)
+                    if time.monotonic() + wait_s > deadline:
                         raise
-                await asyncio.sleep(rest)
-                rest = min(2 * rest, LONGEST_REST)
+                await asyncio.sleep(wait_s)
 
     async def _connect(self) -> aiormq.Connection:
         options = self.options

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from dragoman.core.backoff import contention
 from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.errors import BrokerUnavailable
 from dragoman.core.leasing.record import ShareRecord
@@ -19,6 +19,7 @@ from dragoman.core.progress import Progress
 
 ROSTER = "roster"
 LONGEST_REST = 20.0
+CONTENTION = contention(0.001, 0.025)
 """Seconds between beats at most, however long the lease."""
 TRIES = 200
 """So often a change of the roster is tried while others are faster."""
@@ -111,7 +112,7 @@ class Membership:
 
     async def _update(self, change: Callable[[Roster], None]) -> None:
         """Change the roster; again if somebody else did so meanwhile."""
-        for attempt in range(TRIES):
+        for failures in range(1, TRIES + 1):
             [stored] = await self._records.load([ROSTER])
             if stored is None:
                 await self._open()
@@ -125,7 +126,7 @@ class Membership:
                 self._beat_at = time.monotonic() + min(self._lease / 3, LONGEST_REST)
                 await self._adopt(roster)
                 return
-            await asyncio.sleep(random.uniform(0.0, 0.002 * min(attempt + 1, 25)))
+            await asyncio.sleep(CONTENTION.wait_s(failures))
         raise BrokerUnavailable(
             "The group changes too fast to join it.",
             next="Try again.",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from dragoman.core.backoff import contention
 from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
 from dragoman.core.errors import NotNow, RegistryUnavailable
 
@@ -26,6 +26,7 @@ _BUSY = 8
 _GATHER = 0.001
 """Seconds to wait for more after a batch of so many: each commit costs, and the more share it the better."""
 _ATTEMPTS = 20
+_CONTENTION = contention(0.0025, 0.05)
 
 
 class Lane:
@@ -107,12 +108,12 @@ class Lane:
             return [(work(tx), None) for work in batch]
 
     def _alone(self, work: Work[Any]) -> Outcome:
-        for attempt in range(_ATTEMPTS):
+        for failures in range(1, _ATTEMPTS + 1):
             try:
                 with self._database.transaction(write=self._write) as tx:
                     result = work(tx)
             except (UniqueViolation, TransactionConflict):
-                time.sleep(random.uniform(0, 0.005 * (attempt + 1)))
+                time.sleep(_CONTENTION.wait_s(failures))
             except RegistryUnavailable as error:
                 return None, away(error)
             except Exception as error:

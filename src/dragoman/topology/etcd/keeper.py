@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dragoman.core.backoff import RECONNECT
 from dragoman.core.errors import DiscoveryUnavailable
 from dragoman.topology.etcd.gateway import Gateway, LeaseLost, encoded
 
@@ -17,7 +18,7 @@ log = logging.getLogger("dragoman.topology")
 
 BATCH = 100
 """Entries written in one transaction; etcd takes up to 128."""
-FIRST_REST = 0.2
+LEASE_LOST_REST = 0.05
 
 
 class Keeper:
@@ -84,7 +85,7 @@ class Keeper:
                 log.warning("The lease was lost; all entries are written again.")
                 self._lease = None
                 self.lease_lost()
-                await asyncio.sleep(FIRST_REST / 4)
+                await asyncio.sleep(LEASE_LOST_REST)
                 continue
             except Exception as error:
                 if not failures:
@@ -93,8 +94,8 @@ class Keeper:
                 failures += 1
                 self.trouble = str(error)
                 self.failed()
-                rest = min(self.refresh, FIRST_REST * 2 ** min(failures, 8))
-                await asyncio.sleep(min(rest, FIRST_REST))
+                rest = min(self.refresh, RECONNECT.wait_s(failures))
+                await asyncio.sleep(min(rest, RECONNECT.first_s))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._wake.wait()

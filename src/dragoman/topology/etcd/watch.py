@@ -7,14 +7,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
+from dragoman.core.backoff import RECONNECT
 from dragoman.core.ending import is_ending
 from dragoman.core.errors import DiscoveryUnavailable
 from dragoman.topology.etcd.gateway import Gateway, after, decoded, encoded
 
 log = logging.getLogger("dragoman.topology")
 
-FIRST_REST = 0.2
-LONGEST_REST = 5.0
 PAGE = 1000
 
 
@@ -94,7 +93,7 @@ class Watch:
                 self._follower.disconnected(repr(error))
             finally:
                 self._is_connected = False
-            await asyncio.sleep(min(LONGEST_REST, FIRST_REST * 2 ** min(failures, 8)))
+            await asyncio.sleep(RECONNECT.wait_s(failures))
 
     async def _follow(self) -> None:
         """Until something breaks, and something does."""

@@ -1,0 +1,65 @@
+"""The one back-off: waits grow from the first to the longest, and are spread."""
+
+from __future__ import annotations
+
+import ast
+from itertools import islice, pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dragoman
+from dragoman.core.backoff import Backoff, contention
+
+lengths = st.floats(1e-6, 1e6)
+
+
+@given(lengths, lengths, st.floats(1, 100), st.floats(0, 1), st.integers(-5, 10**9))
+def test_a_wait_is_within_its_limits(
+    first: float, longest: float, factor: float, jitter: float, failures: int
+) -> None:
+    wait = Backoff(first, longest, factor, jitter).wait_s(failures)
+    assert 0 <= wait <= longest * (1 + jitter) * 1.0000001
+    if failures <= 1:
+        assert wait >= min(first, longest) * (1 - jitter) * 0.9999999
+
+
+@given(lengths, lengths)
+def test_waits_without_jitter_never_shrink_and_reach_the_longest(first: float, longest: float) -> None:
+    waits = list(islice(Backoff(first, longest, jitter=0.0).waits_s(), 70))
+    assert all(one <= other for one, other in pairwise(waits))
+    assert waits[0] == min(first, longest)
+    assert waits[-1] == longest
+
+
+def test_those_who_contend_are_spread_evenly() -> None:
+    waits = [contention(1.0, 1.0).wait_s(1) for _ in range(1000)]
+    assert min(waits) < 0.2 and max(waits) > 1.8
+
+
+def test_a_backoff_counts_from_the_first_failure() -> None:
+    steady = Backoff(1.0, 100.0, jitter=0.0)
+    assert [steady.wait_s(failures) for failures in range(5)] == [1.0, 1.0, 2.0, 4.0, 8.0]
+    assert list(islice(steady.waits_s(), 4)) == [1.0, 2.0, 4.0, 8.0]
+
+
+def test_waits_are_computed_nowhere_else() -> None:
+    """A sleep whose length is a power, a product or chance is a formula of its own."""
+    found = []
+    for path in sorted(Path(dragoman.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep"):
+                continue
+            for part in (inner for argument in node.args for inner in ast.walk(argument)):
+                powers = isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow | ast.Mult)
+                if powers or (isinstance(part, ast.Call) and "random" in ast.unparse(part.func)):
+                    found.append(f"{path.name}:{node.lineno}")
+    assert found == []
+
+
+@pytest.mark.parametrize("failures", [0, 1, 2, 65, 10**6])
+def test_a_long_row_of_failures_overflows_nothing(failures: int) -> None:
+    assert Backoff(0.1, 30.0, factor=1e9).wait_s(failures) <= 36.0
+    assert Backoff(0.0, 30.0).wait_s(failures) == 0.0
