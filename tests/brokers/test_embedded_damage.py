@@ -31,6 +31,7 @@ from dragoman.adapters.embedded.receiver import EmbeddedReceiver
 from dragoman.adapters.embedded.segment import ENTRY, SegmentFile, index_path, log_path, segment_bases
 from dragoman.cli import main
 from dragoman.client import consumer
+from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, DamagedLog
@@ -561,7 +562,7 @@ async def test_a_client_with_one_damaged_channel_handles_the_other_and_logs_the_
 
     monkeypatch.setattr(Membership, "_join", counted)
     monkeypatch.setattr(consumer, "IDLE_WAIT", 0.01)
-    monkeypatch.setattr(consumer, "_rest", lambda failures: 0.001)
+    monkeypatch.setattr(consumer, "REST", Backoff(0.001, 0.001))
     rounds = 0
     handled: list[bytes] = []
 

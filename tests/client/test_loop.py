@@ -27,6 +27,7 @@ from dragoman import (
 from dragoman.client import consumer as loop
 from dragoman.client import flight
 from dragoman.client.flight import Flight
+from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement
 from dragoman.core.errors import BrokerUnavailable, DamagedLog
 from dragoman.core.run import Listed
@@ -296,7 +297,7 @@ async def test_a_revoked_message_is_not_handled_any_more(broker: ScriptedBroker)
 async def test_a_broker_that_goes_away_is_waited_for(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "_rest", lambda failures: 0.001)
+    monkeypatch.setattr(loop, "REST", Backoff(0.001, 0.001))
     handled: list[int] = []
 
     async def handle(number: int) -> None:
@@ -319,7 +320,7 @@ async def test_a_broker_that_goes_away_is_waited_for(
 async def test_damage_is_logged_once_for_each_place_and_the_receiver_stays(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loop, "_rest", lambda failures: 0.001)
+    monkeypatch.setattr(loop, "REST", Backoff(0.001, 0.001))
     handled: list[int] = []
 
     async def handle(number: int) -> None:
@@ -355,7 +356,7 @@ async def test_damage_is_logged_once_for_each_place_and_the_receiver_stays(
 async def test_an_unforeseen_error_of_an_adapter_does_not_end_the_loop(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "_rest", lambda failures: 0.001)
+    monkeypatch.setattr(loop, "REST", Backoff(0.001, 0.001))
 
     async def handle(number: int) -> None:
         pass

@@ -30,6 +30,7 @@ from dragoman.client.role import Sending
 from dragoman.client.sequence.assembling import Assembler
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import cut, join, place_of
+from dragoman.core.backoff import Backoff
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, EncodeError, FrameError, MessageError
 from dragoman.core.registry import Registry
@@ -184,7 +185,7 @@ async def test_a_part_that_was_given_back_stays_unacknowledged_when_it_comes_aga
 async def test_a_part_is_held_that_another_receiver_has_numbered_anew(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "_rest", lambda failures: 0.001)
+    monkeypatch.setattr(loop, "REST", Backoff(0.001, 0.001))
     broker = ScriptedBroker()
     await broker.connect()
     one, two = await parts_of(registry, 6000)
