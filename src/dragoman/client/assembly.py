@@ -69,7 +69,8 @@ class Assembly:
         return [self._consumer(main, intakes), *self._retry_consumers(channels, intakes)]
 
     def _consumer(self, subscription: Subscription, intakes: Mapping[str, Intake]) -> Consumer:
-        pace = Pace(self.options.window, self.options.drain_timeout)
+        options = self.options
+        pace = Pace(options.window, options.drain_timeout, options.slow_after)
         return Consumer(self.broker, subscription, intakes, pace, self.pauses, self.halted)
 
     def _retry_consumers(
@@ -108,7 +109,8 @@ class Assembly:
         if first.batch:
             batch = Batching(batches(handle), options.batch_size, options.batch_wait)
         lanes = 1 if first.batch else options.concurrency
-        return Intake(handle, lanes, counters, batch, latency, direct)
+        names = " and ".join(dict.fromkeys(one.name for one, _ in endpoints))
+        return Intake(handle, lanes, counters, batch, latency, direct, names)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
         handle, straight = await self._handler(endpoint, given)

@@ -274,9 +274,11 @@ class Client:
         """All numbers as Prometheus reads them, with the lag of this client's groups if the broker tells."""
         running = self._run
         flying: Counter[str] = Counter()
+        oldest: dict[str, float] = {}
         for each in running.consumers:
             flying[each.group] += each.in_flight
-        return exposition(self.metrics, flying, await running.lags(), self.options.name)
+            oldest[each.group] = max(oldest.get(each.group, 0.0), each.oldest_s)
+        return exposition(self.metrics, flying, await running.lags(), self.options.name, oldest)
 
     async def run(self) -> None:
         """Handle messages until the process is asked to end by SIGINT or SIGTERM.

@@ -13,6 +13,7 @@ from dragoman.client.burial import code_of
 from dragoman.client.flight import Flight
 from dragoman.client.lane import Intake
 from dragoman.client.pausing import Pauses
+from dragoman.client.watch import Watch
 from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.ending import end
@@ -37,6 +38,7 @@ class Pace:
     window: int
     """Messages in flight at most, without those that wait for others."""
     drain_timeout: float
+    slow_after_s: float = 60.0
 
 
 class Consumer:
@@ -56,6 +58,7 @@ class Consumer:
         self._intakes = intakes
         self._pace = pace
         self._pauses = pauses
+        self._watch = Watch(subscription.group, pace.slow_after_s)
         self._halted = halted
         self._halting: asyncio.Task[None] | None = None
         self._receiver: Receiver | None = None
@@ -92,6 +95,13 @@ class Consumer:
     @property
     def in_flight(self) -> int:
         return 0 if self._flight is None else self._flight.unhandled
+
+    @property
+    def oldest_s(self) -> float:
+        """How long the message that has been handled longest has been with its handler, in seconds."""
+        if self._flight is None or not self._flight.count:
+            return 0.0
+        return self._watch.oldest_s(time.monotonic())
 
     async def _run(self) -> None:
         failures = 0
@@ -150,6 +160,8 @@ class Consumer:
         now = time.monotonic()
         if now - self._beat_at >= BEAT:
             self._beat_at = now
+            if self._flight is not None:
+                self._watch.look(self._flight.places, now)
             await receiver.extend()
 
     def _report(self, error: Exception, failures: int) -> None:

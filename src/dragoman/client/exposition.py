@@ -35,12 +35,21 @@ _HELP = {
 
 
 def exposition(
-    metrics: Metrics, in_flight: Mapping[str, int], lags: Iterable[Lag] = (), client: str = "client"
+    metrics: Metrics,
+    in_flight: Mapping[str, int],
+    lags: Iterable[Lag] = (),
+    client: str = "client",
+    oldest_s: Mapping[str, float] | None = None,
 ) -> str:
-    """``in_flight`` is per group; ``client`` is the client's name."""
-    return "\n".join(
-        [*_counters(metrics, client), *_in_flight(in_flight), *_lags(lags), *_latencies(metrics), ""],
+    """``in_flight`` and ``oldest_s`` are per group; ``client`` is the client's name."""
+    parts = (
+        _counters(metrics, client),
+        _in_flight(in_flight),
+        _oldest(oldest_s or {}),
+        _lags(lags),
+        _latencies(metrics),
     )
+    return "\n".join([*(line for part in parts for line in part), ""])
 
 
 def _counters(metrics: Metrics, client: str) -> Iterator[str]:
@@ -63,6 +72,16 @@ def _in_flight(groups: Mapping[str, int]) -> Iterator[str]:
         found[label_of(group)] += count
     for label, count in sorted(found.items()):
         yield f"dragoman_client_in_flight{_labels(group=label)} {count}"
+
+
+def _oldest(groups: Mapping[str, float]) -> Iterator[str]:
+    yield "# HELP dragoman_client_oldest_seconds How long the message handled longest is with its handler."
+    yield "# TYPE dragoman_client_oldest_seconds gauge"
+    found: dict[str, float] = {}
+    for group, seconds in groups.items():
+        found[label_of(group)] = max(found.get(label_of(group), 0.0), seconds)
+    for label, seconds in sorted(found.items()):
+        yield f"dragoman_client_oldest_seconds{_labels(group=label)} {seconds:.3f}"
 
 
 def _lags(lags: Iterable[Lag]) -> Iterator[str]:

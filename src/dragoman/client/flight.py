@@ -67,6 +67,10 @@ class Flight:
         self._written_off = False
 
     @property
+    def places(self) -> Collection[Place]:
+        return self._places.values()
+
+    @property
     def unhandled(self) -> int:
         """How many of those in flight wait for their handlers, or for these to end."""
         return max(0, self.count - sum(place.done for place in self._places.values()))
@@ -242,6 +246,7 @@ class Flight:
             messages = [run.messages[at] for run, at in entries]
             started = perf_counter()
             outcomes: Sequence[Outcome]
+            lane.batch = entries
             try:
                 outcomes = await batch.handle(messages)
             except BaseException as error:
@@ -251,6 +256,8 @@ class Flight:
                     place.intake.counters.returned += len(messages)
                     raise
                 outcomes = [kept(message, failure) for message in messages]
+            finally:
+                lane.batch = ()
             place.intake.latency.observe(perf_counter() - started)
             for entry, outcome in zip(entries, outcomes, strict=True):
                 if outcome.acknowledge:
@@ -481,7 +488,11 @@ class Flight:
         self._ending = True
         running = self._running()
         if running:
-            log.warning("Handlers were ended before they had finished.", extra={"handlers": len(running)})
+            endpoints = {place.intake.name for place in self._places.values() if _is_running(place)}
+            log.warning(
+                "Handlers were ended before they had finished.",
+                extra={"handlers": len(running), "endpoints": ", ".join(sorted(endpoints))},
+            )
             await end(*running)
 
     def write_off(self) -> None:
@@ -495,6 +506,10 @@ class Flight:
 
     def _running(self) -> list[asyncio.Task[None]]:
         return [lane.task for lane in self._lanes() if lane.task is not None]
+
+
+def _is_running(place: Place) -> bool:
+    return any(lane.task is not None for lane in place.lanes)
 
 
 def _read(direct: Direct, stretch: Stretch) -> Reading | None:

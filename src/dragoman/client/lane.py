@@ -49,6 +49,8 @@ class Intake:
     batch: Batching | None = None
     latency: Histogram = field(default_factory=Histogram)
     direct: Direct | None = None
+    name: str = ""
+    """Of the endpoints."""
 
 
 class Stretch:
@@ -120,10 +122,12 @@ class Stretch:
 class Lane:
     """Messages that must not overtake each other. ``task`` works on them while there are any."""
 
-    __slots__ = ("_current", "_queue", "_waiter", "_wanted", "task")
+    __slots__ = ("_current", "_queue", "_waiter", "_wanted", "batch", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
+        self.batch: Sequence[Entry] = ()
+        """What is being handled together."""
         self._current: Stretch | None = None
         self._queue: deque[Stretch] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -135,6 +139,16 @@ class Lane:
 
     def _stretches(self) -> Sequence[Stretch]:
         return self._queue if self._current is None else (self._current, *self._queue)
+
+    @property
+    def handling(self) -> Entry | None:
+        """The message that is being handled; of a batch the first one."""
+        if self.batch:
+            return self.batch[0]
+        current = self._current
+        if self.task is None or current is None or current.begun <= current.ended:
+            return None
+        return current.run, current.places[current.begun - 1]
 
     @property
     def furthest(self) -> int:

@@ -188,8 +188,10 @@ class ClientOptions:
     """Bytes of a frame. A larger one is not decoded, and goes to the invalid messages."""
     threads: int = 16
     """Plain ``def`` endpoints that may run at once."""
-    drain_timeout: float = 30.0
-    """Seconds that handlers may take to finish when the client closes."""
+    drain_timeout: float = 20.0
+    """Seconds that handlers may take to finish when the client closes. Kubernetes kills after 30."""
+    slow_after: float = 60.0
+    """Seconds that a handler may be at one message until a warning names it."""
     request_timeout: float = 30.0
     tracing: bool = False
     """Trace what is published and handled, with OpenTelemetry."""
@@ -201,6 +203,7 @@ class ClientOptions:
         for name in ("partitions", "window", "threads", "largest_message"):
             at_least(name, getattr(self, name), 1, whole=True)
         at_least("drain_timeout", self.drain_timeout, 0)
+        at_least("slow_after", self.slow_after, 0)
         at_least("request_timeout", self.request_timeout, 0)
         require("The option endpoint", self.endpoint, EndpointOptions)
         require("The option naming", self.naming, Naming)
