@@ -156,7 +156,7 @@ async def test_without_a_dead_letter_channel_it_is_never_acknowledged(
         Client(client.broker, client.registry, model=file, as_="Shop") as shop,
     ):
         await shop.publish("orders", Order(1, 150.0))
-        await until(lambda: "there is no dead-letter channel" in caplog.text)
+        await until(lambda: "there is no channel for such messages" in caplog.text)
         lag = await client.broker.lag("orders", "Orders")
         assert sum(each.behind for each in lag) == 1
         counts = client.metrics.of("orders")

@@ -10,11 +10,10 @@ from dragoman.client.burial import Bury
 from dragoman.client.delivery import Delivery
 from dragoman.client.headers import EXPIRES_AT
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, LONGEST_REST, Handler, Middleware, Outcome, again
+from dragoman.client.middleware.aside import put_aside
+from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.core.errors import MessageExpired
 from dragoman.core.message import Headers, header
-
-log = logging.getLogger("dragoman.client")
 
 
 def expiry(
@@ -33,14 +32,9 @@ def expiry(
 
     async def expire(delivery: Delivery, expires: int) -> Outcome:
         error = MessageExpired("Its time had passed before it was handled.", expires_at=expires)
-        place = delivery.place() | {"error_code": error.code}
-        if channel is None:
-            log.error("A message has expired, and there is no channel for such.", extra=place)
-            return again(LONGEST_REST)
-        await bury(delivery, channel, error)
-        counters.expired += 1
-        log.info("A message has expired.", extra=place)
-        return DONE
+        outcome = await put_aside(delivery, error, channel, bury, "A message has expired", level=logging.INFO)
+        counters.expired += outcome.acknowledge
+        return outcome
 
     return handle
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable
 
-from dragoman.client.burial import Bury, code_of
+from dragoman.client.burial import Bury
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, LONGEST_REST, Handler, Middleware, Outcome, again
+from dragoman.client.middleware.aside import put_aside
+from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.core.errors import MessageError
-
-log = logging.getLogger("dragoman.client")
 
 
 def invalid(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middleware:
@@ -36,12 +34,13 @@ class rejection:
         self._counters = counters
 
     async def __call__(self, delivery: Delivery, error: MessageError) -> Outcome:
-        # The text of the error may quote the payload: it goes into the letter, not into the log.
-        place = delivery.place() | {"invalid_channel": self._channel, "error_code": code_of(error)}
-        if self._channel is None:
-            log.error("A message cannot be read, and there is no channel for such.", extra=place)
-            return again(LONGEST_REST)
-        await self._bury(delivery, self._channel, error)
-        self._counters.invalid += 1
-        log.warning("A message cannot be read.", extra=place)
-        return DONE
+        outcome = await put_aside(
+            delivery,
+            error,
+            self._channel,
+            self._bury,
+            "A message cannot be read",
+            invalid_channel=self._channel,
+        )
+        self._counters.invalid += outcome.acknowledge
+        return outcome

@@ -7,19 +7,17 @@ member alone, so acknowledging it would lose it for the member that wants it.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.client.burial import Bury, code_of
+from dragoman.client.burial import Bury
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, LONGEST_REST, Handler, Middleware, Outcome, again
+from dragoman.client.middleware.aside import put_aside
+from dragoman.client.outcome import DONE, Handler, Middleware, Outcome
 from dragoman.core.errors import MessageError
 from dragoman.core.message import Message
-
-log = logging.getLogger("dragoman.client")
 
 Wants = Callable[[Message, Any], bool]
 """Whether a message is wanted, from it and its decoded payload."""
@@ -78,16 +76,16 @@ def model_selection(
 
     async def turn_away(delivery: Delivery) -> Outcome:
         error = selection.unwanted(delivery)
-        place = delivery.place() | {"dead_letter_channel": channel, "error_code": code_of(error)}
-        if channel is None:
-            log.error(
-                "A message is for others of the group, and there is no dead-letter channel.", extra=place
-            )
-            return again(LONGEST_REST)
-        await bury(delivery, channel, error)
-        counters.dead += 1
-        log.warning("A message is for others of the group, and is now a dead letter.", extra=place)
-        return DONE
+        outcome = await put_aside(
+            delivery,
+            error,
+            channel,
+            bury,
+            "A message is for others of its group",
+            dead_letter_channel=channel,
+        )
+        counters.dead += outcome.acknowledge
+        return outcome
 
     return handle
 
