@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -65,10 +66,7 @@ class HttpClient:
         Repeat it if it fails: until you ``confirm`` the response, the same collector gets it again. Raises as
         ``drop_off`` does.
         """
-
-        async def send(body: bytes) -> tuple[int, bytes]:
-            return await self._post(f"/collection?wait={wait:g}", body, wait + _SLACK)
-
+        send = partial(self._post, f"/collection?wait={wait:g}", timeout=wait + _SLACK)
         return await collected(asked, send, resource=resource, token=token, collector=collector)
 
     async def confirm(
@@ -84,10 +82,7 @@ class HttpClient:
         Call it when the response is handled or stored: after a crash before that, it is collected again.
         Repeat it if it fails. Raises as ``drop_off`` does.
         """
-
-        async def send(body: bytes) -> tuple[int, bytes]:
-            return await self._post("/collection", body, _SLACK)
-
+        send = partial(self._post, "/collection", timeout=_SLACK)
         await confirmed(asked, send, resource=resource, token=token, collector=collector)
 
     async def _post(self, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:

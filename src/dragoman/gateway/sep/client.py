@@ -7,6 +7,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
@@ -180,10 +181,7 @@ class SepClient(asyncio.DatagramProtocol):
         Repeat it if it fails: until you ``confirm`` the response, the same collector gets it again. Raises as
         ``request`` does, and ``ClientError`` if the gateway refuses the question.
         """
-
-        async def send(body: bytes) -> Reply:
-            return await self.request(Operation.COLLECT, body, timeout)
-
+        send = partial(self.request, Operation.COLLECT, timeout=timeout)
         return await collected(asked, send, resource=resource, token=token, collector=collector)
 
     async def confirm(
@@ -200,10 +198,7 @@ class SepClient(asyncio.DatagramProtocol):
         Call it when the response is handled or stored: after a crash before that, it is collected again.
         Repeat it if it fails. Raises as ``collect`` does.
         """
-
-        async def send(body: bytes) -> Reply:
-            return await self.request(Operation.COLLECT, body, timeout)
-
+        send = partial(self.request, Operation.COLLECT, timeout=timeout)
         await confirmed(asked, send, resource=resource, token=token, collector=collector)
 
     async def _ask(self, message: bytes) -> Reply:
