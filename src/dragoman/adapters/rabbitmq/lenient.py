@@ -9,6 +9,7 @@ sense in it is left out or replaced.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
@@ -20,12 +21,15 @@ _START = Struct(">HHQ")
 _FLAGS = Struct(">H")
 _LENGTH = Struct(">I")
 _NUMBER = Struct(">Q")
+_DEEPEST = 32
+"""Tables and lists further inside are left out. The driver would run out of stack."""
 
 
 class _Reading:
     def __init__(self, data: bytes, at: int) -> None:
         self.data = data
         self.at = at
+        self.depth = 0
 
     def take(self, size: int) -> bytes:
         self.at += size
@@ -43,18 +47,23 @@ class _Reading:
 
     def table(self) -> dict[str, Any]:
         found = {}
-        end = _LENGTH.unpack(self.take(_LENGTH.size))[0] + self.at
-        while self.at < end:
+        for _ in self.entries():
             name = self.text()
             found[name] = self.value()
         return found
 
     def array(self) -> list[Any]:
-        found = []
+        return [self.value() for _ in self.entries()]
+
+    def entries(self) -> Iterator[None]:
+        """One for each entry of the table or list that begins here."""
         end = _LENGTH.unpack(self.take(_LENGTH.size))[0] + self.at
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            self.at = end
         while self.at < end:
-            found.append(self.value())
-        return found
+            yield
+        self.depth -= 1
 
     def property(self, kind: str) -> Any:
         match kind:
@@ -97,7 +106,7 @@ def properties_of(data: bytes) -> Basic.Properties:
 def _unmarshal(self: ContentHeader, data: bytes) -> None:
     try:
         _strictly(self, data)
-    except ValueError:
+    except (ValueError, RecursionError):
         self.class_id, self.weight, self.body_size = _START.unpack_from(data)
         self.properties = properties_of(data)
 
