@@ -254,6 +254,21 @@ def test_a_body_that_does_not_come_is_given_up(part: bytes) -> None:
         assert httpx.get(f"{server.url}/health").status_code == 200
 
 
+@pytest.mark.parametrize("url", [b"http://a:99999/", b"http://[/", b"http://"])
+def test_a_url_that_cannot_be_read_leaves_the_limits_in_force(with_tls: dict[str, str], url: bytes) -> None:
+    """Its connection stays until the client closes it, and is looked at as the others are."""
+    limits = ConnectionLimits(body_s=0.1, answer_s=0.1)
+    with running(limits, **with_tls) as server, inside_tls(server, with_tls) as wrong:
+        wrong.sendall(b"GET " + url + b" HTTP/1.1\r\nhost: x\r\n\r\n")
+        protocol = server._running.config.http_protocol_class
+        assert issubclass(protocol, BoundedProtocol)
+        for _ in range(2):
+            with inside_tls(server, with_tls) as connection:
+                found = answer_to(connection, POST + b"content-length: 1000\r\n\r\n{")
+                assert found.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert protocol.next_look is not None
+
+
 def test_a_body_that_is_not_read_is_given_up_too() -> None:
     with running(ConnectionLimits(body_s=0.1, idle_s=3600)) as server, connected(server) as connection:
         connection.sendall(NOWHERE + b"content-length: 1000\r\n\r\n{")
@@ -335,6 +350,16 @@ def test_an_answer_inside_tls_that_is_not_read_is_given_up(with_tls: dict[str, s
             get = b"GET /contracts/orders-value/versions/1 HTTP/1.1\r\nhost: x\r\n\r\n"
             connection.sendall(get * 3)
             assert is_reset(connection)
+
+
+def test_connections_have_a_small_send_buffer() -> None:
+    """So that it is seen whether a client reads: a large buffer is emptied in large steps."""
+    with (
+        contextlib.closing(listen(ServerOptions(store="sqlite://:memory:", port=0))) as bound,
+        socket.create_connection(bound.getsockname()),
+        bound.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 512 * 1024
 
 
 def test_answers_that_are_read_come_whole() -> None:

@@ -168,11 +168,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        self._leave()
+        # Raises an error for a URL that cannot be read. Then there is no request, and no body.
+        super().on_headers_complete()
         self._in_body = True
         self._body_bytes = 0
         self._body_pace.rest()
-        self._leave()
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._progress += 1
@@ -243,12 +244,13 @@ class BoundedProtocol(HttpToolsProtocol):
     @classmethod
     def _look(cls, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
+        cls.next_look = None
+        if cls.sockets:
+            # First, so that the limits stay in force whatever befalls one connection.
+            cls._look_later(loop)
         for each in [each for each in cls.sockets if each._established]:
             each._check_answer(now)
             each._check_body(now)
-        cls.next_look = None
-        if cls.sockets:
-            cls._look_later(loop)
 
     def _check_body(self, now: float) -> None:
         if not self._in_body or self.flow.read_paused or self.cycle.waiting_for_100_continue:

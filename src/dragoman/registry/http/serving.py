@@ -21,6 +21,7 @@ from dragoman.registry.http.addresses import Forwarded, Proxies
 from dragoman.registry.http.connections import BoundedProtocol, ConnectionLimits, bounded
 from dragoman.registry.http.handshakes import counted
 
+_SEND_BUFFER = 128 * 1024
 _GRACE = 10
 """Seconds that requests under way get when the server stops. Then their connections are closed."""
 _LAST_GRACE = 2
@@ -78,6 +79,9 @@ def bind(options: Listening) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Its connections have the same. A buffer that the kernel lets grow is emptied in steps of more than a
+    # megabyte, so that a slow reader would seem to have stopped.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     try:
         bound.bind((options.host, options.port))
     except (OSError, OverflowError) as error:
