@@ -481,6 +481,41 @@ async def test_closing_acknowledges_what_is_handled_before_the_last_handler_ends
     assert sorted(broker.receiver.offsets) == [0, 1]
 
 
+async def test_a_failed_acknowledgement_ends_no_handler_at_closing(
+    broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again while they go on."""
+    running, closing, go = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def handle(number: int) -> None:
+        if number == 1:
+            running.set()
+        await (closing if number == 0 else go).wait()
+
+    async def drain(self: Flight, timeout: float, beat: float) -> None:
+        broker.receiver.acknowledge_errors += [BrokerUnavailable("Away.") for _ in range(3)]
+        asyncio.get_running_loop().call_soon(closing.set)
+        await real_drain(self, timeout, beat)
+
+    real_drain = Flight.drain
+    monkeypatch.setattr(Flight, "drain", drain)
+
+    async def when_acknowledged() -> None:
+        await until(lambda: broker.receiver.offsets == [0])
+        go.set()
+
+    two = worker(handle, EndpointOptions(concurrency=2))
+    async with (
+        asyncio.timeout(60),
+        asyncio.TaskGroup() as tasks,
+        client(broker, two, drain_timeout=10_000.0),
+    ):
+        broker.receiver.deliver(*(message._replace(key=None) for message in numbered(2)))
+        await running.wait()
+        tasks.create_task(when_acknowledged())
+    assert sorted(broker.receiver.offsets) == [0, 1]
+
+
 async def test_a_handler_that_outlives_the_drain_timeout_is_ended_unacknowledged(
     broker: ScriptedBroker,
 ) -> None:

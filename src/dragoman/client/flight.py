@@ -469,12 +469,14 @@ class Flight:
         beaten = loop.time()
         deadline = beaten + timeout
         while (running := self._running()) and (now := loop.time()) < deadline:
-            if now - beaten >= beat:
-                beaten = now
-                await self._receiver.extend()
             await asyncio.wait(running, timeout=min(_SETTLE_EVERY, deadline - now))
-            # At once: a partition may move before the last handler has ended.
-            await self.settle()
+            # What fails is tried again, and the handlers go on. The last attempt, below, tells.
+            with contextlib.suppress(Exception):
+                # At once: a partition may move before the last handler has ended.
+                await self.settle()
+                if loop.time() - beaten >= beat:
+                    beaten = loop.time()
+                    await self._receiver.extend()
         await self.stop()
         await self.settle()
 
