@@ -170,6 +170,25 @@ async def test_a_bridge_that_is_stopped_acknowledges_what_it_has_copied() -> Non
     await target.close()
 
 
+async def test_a_bridge_acknowledges_again_what_could_not_be_acknowledged() -> None:
+    source, target = ScriptedBroker(), ScriptedBroker()
+    await source.connect()
+    await target.connect()
+    await source.create(Channel("work", 1))
+    bridge = Bridge(End(source, "work"), End(target, "copies"), group="bridge")
+    running = asyncio.create_task(bridge.run())
+    await until(lambda: bool(source.receivers))
+    source.receiver.acknowledge_errors = [BrokerUnavailable("Away.")]
+    source.receiver.deliver(*numbered(3))
+    await until(lambda: not source.receiver.acknowledge_errors)
+    bridge.stop()
+    async with asyncio.timeout(PATIENCE):
+        assert await running == 3
+    assert source.receiver.offsets == [2]
+    await source.close()
+    await target.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_bridge_that_is_asked_to_end_copies_nothing_twice(number: int, tmp_path: Path) -> None:
     here, there = f"embedded://{tmp_path}/here", f"embedded://{tmp_path}/there"

@@ -60,7 +60,7 @@ class Bridge:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Let ``run`` end once it has acknowledged what it has copied, so that nothing is copied twice."""
+        """Let ``run`` end once it has acknowledged what it has copied."""
         self._stopping.set()
 
     async def run(self, idle: float | None = None) -> int:
@@ -95,7 +95,7 @@ class Bridge:
         if not await self._copy(self._receiver, messages):
             return False
         with contextlib.suppress(Revoked):
-            await self._receiver.acknowledge(self._done(messages))
+            await self._acknowledge(self._receiver, self._done(messages))
         self._copied += len(messages)
         if self._progress is not None:
             self._progress(self._copied)
@@ -124,6 +124,17 @@ class Bridge:
                 # If the source is away as well, that is no reason to leave out what it gave us before.
                 with contextlib.suppress(BrokerUnavailable):
                     await receiver.extend()
+
+    async def _acknowledge(self, receiver: Receiver, done: Sequence[Message]) -> None:
+        """Some attempts, also when it is to stop: what is not acknowledged is copied again."""
+        for failures in range(1, PATIENCE):
+            try:
+                await receiver.acknowledge(done)
+                return
+            except BrokerUnavailable as error:
+                self._report(error, failures)
+                await asyncio.sleep(REST.wait_s(failures))
+        await receiver.acknowledge(done)
 
     def _done(self, messages: Sequence[Message]) -> Sequence[Message]:
         """What to acknowledge: with cumulative acknowledgement the last of each partition."""

@@ -69,7 +69,8 @@ def bridge(
     """Copy a channel to another broker, and go on with what comes.
 
     At least once: after a crash it goes on where it was, and may copy the last messages again. Ended by
-    Ctrl-C or SIGTERM, it copies nothing twice. Keys, headers, frames and the order per key are kept.
+    Ctrl-C or SIGTERM, it copies nothing twice if both brokers answer. Keys, headers, frames and the order
+    per key are kept.
 
     Example: dragoman channel bridge kafka://localhost:9092/orders nats://localhost/orders
     """
