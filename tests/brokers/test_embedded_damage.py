@@ -9,7 +9,8 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
@@ -34,10 +35,18 @@ from dragoman.client import consumer
 from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, DamagedLog
+from dragoman.core.errors import BrokerError, BrokerUnavailable, ChannelNotFound, DamagedLog
 from dragoman.core.message import Message
 
 Damage = list[tuple[int, int]]
+FOREIGN = [
+    "9" * 20 + ".log",
+    f"{1 << 62:020}.log",
+    "notes.log",
+    "1.log",
+    "00000000000000000007.log.old",
+    "x" * 20 + ".log",
+]
 
 
 class Log:
@@ -336,7 +345,45 @@ def test_a_segment_under_a_wrong_name_is_refused_and_kept(written: Path, tmp_pat
     log.close()
 
 
-@pytest.mark.parametrize("name", ["notes.log", "1.log", "00000000000000000007.log.old", "x" * 20 + ".log"])
+async def test_damaged_bounds_do_not_make_a_partition_look_empty(tmp_path: Path) -> None:
+    url = f"embedded://{tmp_path}"
+    async with connected(url) as broker:
+        await broker.create(Channel("c", 1))
+        await broker.publish([Message("c", b"%d" % number) for number in range(5)])
+    path = tmp_path / "channels" / "1" / "bounds"
+    data = bytearray(path.read_bytes())
+    data[17] ^= 1
+    path.write_bytes(data)
+    log = EmbeddedBroker(url).log()
+    reads: list[Callable[[], object]] = [
+        lambda: log.partitions("c"),
+        lambda: log.read("c", 0, 0, 5),
+        lambda: log.offset_at("c", 0, 0),
+    ]
+    for read in reads:
+        with pytest.raises(BrokerError) as caught:
+            read()
+        assert caught.value.code == "broker.damaged-bounds"
+        assert "dragoman channel lag c" in str(caught.value)
+    log.close()
+    async with connected(url) as broker:
+        await broker.lag("c")
+        log = broker.log()
+        assert log.partitions("c") == {0: (0, 5)}
+        log.close()
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[EmbeddedBroker]:
+    broker = EmbeddedBroker(url)
+    await broker.connect()
+    try:
+        yield broker
+    finally:
+        await broker.close()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
 def test_foreign_files_in_a_partition_are_left_alone(tmp_path: Path, name: str) -> None:
     log = Log(tmp_path)
     log.append(b"one")

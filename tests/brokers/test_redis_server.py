@@ -302,13 +302,13 @@ async def test_an_entry_that_another_program_has_written_does_not_stop_its_strea
     [stream] = [key async for key in client.scan_iter(f"*{channel}*") if await client.type(key) == b"stream"]
     [[written, _]] = await client.xrange(stream)
     number = int(written.partition(b"-")[2])
-    for at, fields in enumerate(
-        ({"v": "odd", "t": "yesterday"}, {"v": "odd", "h": "no headers"}, {"a": "b"}), 1
-    ):
+    times = ("yesterday", "nan", "inf", "-1e300")
+    entries = [*({"v": "odd", "t": time} for time in times), {"v": "odd", "h": "no headers"}, {"a": "b"}]
+    for at, fields in enumerate(entries, 1):
         await client.xadd(stream, fields, id=f"0-{number + at}")
     await broker.publish([Message(channel, b"last")])
-    found = await received(broker, channel, 5)
-    assert [message.payload for message in found] == [b"first", b"odd", b"odd", None, b"last"]
+    found = await received(broker, channel, 8)
+    assert [message.payload for message in found] == [b"first", *[b"odd"] * 5, None, b"last"]
     log = broker.log()
     assert log.offset_at(channel, 0, 0) == 0
     log.close()

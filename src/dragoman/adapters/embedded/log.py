@@ -11,7 +11,7 @@ from dragoman.adapters.embedded.channels import channel_folder, find_channel, no
 from dragoman.adapters.embedded.columns import slice_of
 from dragoman.adapters.embedded.database import open_database
 from dragoman.adapters.embedded.reader import PartitionReader
-from dragoman.core.errors import ChannelNotFound, DamagedLog
+from dragoman.core.errors import BrokerError, ChannelNotFound, DamagedLog
 from dragoman.core.log import LogSlice
 
 SLICE_MESSAGES = 10_000
@@ -29,7 +29,8 @@ class EmbeddedLogReader:
         self._readers: dict[tuple[str, int], PartitionReader] = {}
 
     def partitions(self, channel: str) -> Mapping[int, tuple[int, int]]:
-        return dict(enumerate(self._channel(channel)[1].all()))
+        numbers = range(self._channel(channel)[1].partitions)
+        return {number: self._bounds(channel, number) for number in numbers}
 
     def channels(self) -> Sequence[str]:
         if not self._exists:
@@ -81,7 +82,17 @@ class EmbeddedLogReader:
         bounds = self._channel(channel)[1]
         if not 0 <= partition < bounds.partitions:
             raise ChannelNotFound(f"There is no partition {partition}.", channel=channel)
-        return bounds.one(partition)
+        found = bounds.record(partition)
+        if found is None:
+            # What is in the log would seem not to be there.
+            raise BrokerError(
+                "Where this partition begins and ends cannot be read.",
+                code="broker.damaged-bounds",
+                next=f"Restore it from the log: dragoman channel lag {channel}",
+                channel=channel,
+                partition=partition,
+            )
+        return found
 
     def _reader(self, channel: str, partition: int) -> PartitionReader:
         key = channel, partition

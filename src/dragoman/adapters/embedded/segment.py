@@ -40,7 +40,8 @@ def segment_bases(folder: Path) -> list[int]:
     """The first offsets of the segments there are, rising. Files with other names are not looked at."""
     try:
         with os.scandir(folder) as found:
-            return sorted(int(entry.name[:-4]) for entry in found if _NAME.fullmatch(entry.name))
+            bases = (int(entry.name[:-4]) for entry in found if _NAME.fullmatch(entry.name))
+            return sorted(base for base in bases if base < NO_LIMIT)
     except FileNotFoundError:  # the channel was deleted
         return []
 

@@ -70,7 +70,7 @@ def messages_in(blob: bytes, channel: str, partition: int) -> list[Message]:
         if headers_size >= 0:
             headers = _unpacked(blob[at : at + headers_size])
             at += headers_size
-        append(Message(channel, payload, key, headers, partition, int(number) - 1, int(stamp)))
+        append(Message(channel, payload, key, headers, partition, int(number) - 1, _time_of(stamp)))
     return found
 
 
@@ -82,9 +82,14 @@ def _unpacked(packed: bytes) -> Headers:
         return ()
 
 
+def _time_of(stamp: float) -> int:
+    """Milliseconds; 0 for what another program has written and is no time."""
+    return int(stamp) if -(2.0**63) <= stamp < 2.0**63 else 0
+
+
 def stamps_in(blob: bytes) -> list[tuple[int, int]]:
     """Offset and timestamp of each, as the script STAMPS found them."""
-    return [(int(number) - 1, int(stamp)) for number, stamp in _STAMP.iter_unpack(blob)]
+    return [(int(number) - 1, _time_of(stamp)) for number, stamp in _STAMP.iter_unpack(blob)]
 
 
 def pack_delayed(message: Message) -> bytes:
