@@ -194,6 +194,7 @@ class Consumer:
         """What it had in flight is delivered again, so its handlers end here."""
         receiver, flight = self._receiver, self._flight
         self._receiver = self._flight = None
+        self._watch.forget()
         self._damage.clear()
         if flight is not None:
             await flight.stop()

@@ -47,6 +47,10 @@ class Watch:
                     self._warn(place.intake.name, message_at(entry), now - known.since)
         self._held = held
 
+    def forget(self) -> None:
+        """The deliveries are given up."""
+        self._held.clear()
+
     def oldest_s(self, now: float) -> float:
         """How long the message that has been handled longest has been seen with its handler."""
         return max((now - each.since for each in self._held.values()), default=0.0)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits that grow by ``factor`` from ``first_s`` to ``longest_s`` seconds.
+    """Waits that grow by ``factor`` from ``first_s`` to ``longest_s`` seconds, before jitter.
 
-    Each is changed at random by up to the share ``jitter`` of it, so that many who failed together do not
-    try again together. With 1.0 a wait is anything from nothing to twice its length.
+    Each is then made longer or shorter at random by up to the share ``jitter`` of it, so that clients that
+    failed together do not try again together. With 1.0 a wait is anything from nothing to twice its length.
     """
 
     first_s: float

@@ -67,8 +67,7 @@ class Backfill:
 
     def to_channel(self, target: str, state: Path) -> Progress:
         """Into another channel, at least once with stable ids; what cannot be read is kept as files."""
-        name = f"{self.name}-{self.channel}-{target}".replace("/", "%2F")
-        folder = local(state, "state") / folder_name(name, "name")
+        folder = local(state, "state") / f"{folder_name(self.name, 'name')}-{self.channel}-{target}"
         install(self.spark)
         schemas(RegistryAccess(located(self.registry))).call(self._prepare(target))
         options = {

@@ -19,8 +19,8 @@ from dragoman.core.progress import Progress
 
 ROSTER = "roster"
 LONGEST_REST = 20.0
-CONTENTION = contention(0.001, 0.025)
 """Seconds between beats at most, however long the lease."""
+CONTENTION = contention(0.001, 0.025)
 TRIES = 200
 """So often a change of the roster is tried while others are faster."""
 
