@@ -39,6 +39,10 @@ ROOM = 10_000
 _ROOM_AGAIN = 0.75
 """Queues that were full have room again when they are filled to this part."""
 _BATCH = 4_000
+_HELD_BACK = (
+    "It is tried again. If the server is up, a process has died in a transaction, which ends by itself after "
+    "transaction.timeout.ms (30 seconds)."
+)
 _TICK = 0.1
 _BUSY_TICK = 0.005
 """While messages are in flight: the driver lets nobody commit while it polls, so errands wait for it."""
@@ -441,7 +445,10 @@ class KafkaReceiver:
             try:
                 return dict(stored_offsets(self.consumer.committed(asked, timeout=TIMEOUT)).items())
             except KafkaException as error:
-                self._fail(translated(error.args[0], group=self.group))
+                failure = translated(error.args[0], group=self.group)
+                if error.args[0].code() == KafkaError._TIMED_OUT:
+                    failure.next = _HELD_BACK
+                self._fail(failure)
         return {}
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
