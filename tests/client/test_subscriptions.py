@@ -219,8 +219,12 @@ async def test_of_a_batch_that_fails_only_the_bad_message_is_a_dead_letter(
     assert len(payloads(memory, "loans.invalid")) == 1
 
 
-async def test_closing_does_not_wait_for_a_batch_to_fill(memory: MemoryBroker, registry: Registry) -> None:
+@pytest.mark.parametrize("full", [0, 1, 3], ids=lambda full: f"after {full} full batches")
+async def test_closing_does_not_wait_for_a_batch_to_fill(
+    memory: MemoryBroker, registry: Registry, caplog: pytest.LogCaptureFixture, full: int
+) -> None:
     got: list[int] = []
+    whole = list(range(10 * full))
 
     @endpoint("loans", options=EndpointOptions(batch_size=10, batch_wait=600.0))
     async def on_requests(requests: list[LoanRequest]) -> None:
@@ -229,10 +233,11 @@ async def test_closing_does_not_wait_for_a_batch_to_fill(memory: MemoryBroker, r
     options = ClientOptions(drain_timeout=300.0)
     async with asyncio.timeout(60):
         async with Client(memory, registry, [on_requests], options=options) as client:
-            await client.publish("loans", request(1))
-            await until(lambda: client.in_flight)
-    assert got == []
+            await client.publish_many("loans", [request(each) for each in (*whole, -1)], partition=0)
+            await until(lambda: got == whole and client.in_flight == 1)
+    assert got == whole
     assert sum(lag.behind for lag in await memory.lag("loans")) == 1
+    assert [each for each in caplog.records if each.levelname == "WARNING"] == []
 
 
 async def test_an_endpoint_for_batches_takes_nothing_but_lists(

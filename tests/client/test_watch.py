@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman import Client, ClientOptions, endpoint, record
+from dragoman import Client, ClientOptions, EndpointOptions, endpoint, record
 from dragoman.client import consumer
 from dragoman.client.lane import Intake, Place
 from dragoman.client.metrics import ChannelMetrics
@@ -81,6 +82,31 @@ async def test_a_handler_that_hangs_is_named_once(
         await client.publish("jobs", Job(2), key="k")
         await until(lambda: handled == [1, 2])
     assert len(warnings(caplog)) == 1
+
+
+async def test_a_batch_that_waits_to_be_filled_is_not_slow(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither are the messages of the batch before it: they are handled."""
+    handled, looks = list[int](), 0
+
+    @endpoint("jobs", group="workers", options=EndpointOptions(batch_size=2, batch_wait=600.0))
+    async def on_jobs(jobs: list[Job]) -> None:
+        handled.extend(job.number for job in jobs)
+
+    async with Client("memory://watch-filling", "memory://", [on_jobs], options=HASTY) as client:
+        await client.publish_many("jobs", [Job(number) for number in range(3)], partition=0)
+        await until(lambda: handled == [0, 1] and client.in_flight == 1)
+        [watch] = [each._watch for each in client._run.consumers]
+        look = watch.look
+
+        def count(places: Iterable[Place], now: float) -> None:
+            nonlocal looks
+            looks += 1
+            look(places, now + 1000.0 * looks)
+
+        watch.look = count  # type: ignore[method-assign]
+        await until(lambda: looks > 3)
+        assert watch.oldest_s(1e12) == 0.0
+    assert warnings(caplog) == []
 
 
 def test_only_what_stays_with_its_handler_counts(caplog: pytest.LogCaptureFixture) -> None:

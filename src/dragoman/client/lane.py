@@ -81,11 +81,6 @@ class Stretch:
         """How many are handled and not noted."""
         return self.ended - self.noted + len(self.others)
 
-    @property
-    def furthest(self) -> int:
-        """The highest offset that was begun."""
-        return max((self.run.offsets[at] or 0 for at in self.places[: self.begun]), default=-1)
-
     def next(self, limit: int) -> Sequence[int]:
         """The first of those that wait."""
         return self.places[self.begun : min(self.begun + limit, self.end)]
@@ -122,12 +117,13 @@ class Stretch:
 class Lane:
     """Messages that must not overtake each other. ``task`` works on them while there are any."""
 
-    __slots__ = ("_current", "_queue", "_waiter", "_wanted", "batch", "task")
+    __slots__ = ("_current", "_is_draining", "_queue", "_waiter", "_wanted", "batch", "task")
 
     def __init__(self) -> None:
         self.task: asyncio.Task[None] | None = None
         self.batch: Sequence[Entry] = ()
         """What is being handled together."""
+        self._is_draining = False
         self._current: Stretch | None = None
         self._queue: deque[Stretch] = deque()
         self._waiter: asyncio.Future[None] | None = None
@@ -141,19 +137,14 @@ class Lane:
         return self._queue if self._current is None else (self._current, *self._queue)
 
     @property
-    def handling(self) -> Entry | None:
-        """The message that is being handled; of a batch the first one."""
+    def running(self) -> Sequence[Entry]:
+        """The messages that are with the handler: one, or a batch."""
         if self.batch:
-            return self.batch[0]
+            return self.batch
         current = self._current
         if self.task is None or current is None or current.begun <= current.ended:
-            return None
-        return current.run, current.places[current.begun - 1]
-
-    @property
-    def furthest(self) -> int:
-        """The highest offset that was begun and may be unfinished; less than 0 if there is none."""
-        return -1 if self._current is None else self._current.furthest
+            return ()
+        return ((current.run, current.places[current.begun - 1]),)
 
     def waiting(self) -> Iterator[Entry]:
         """The messages that are not begun."""
@@ -177,11 +168,12 @@ class Lane:
         return self._current
 
     def begin(self, limit: int) -> list[Entry]:
-        """The next messages, which are begun now."""
+        """The next messages, to be handled together. ``batch`` says that they are running, the stretch not."""
         entries: list[Entry] = []
         while len(entries) < limit and (stretch := self.next()) is not None:
             some = stretch.next(limit - len(entries))
             stretch.begun += len(some)
+            stretch.noted = stretch.ended = stretch.begun
             entries += [(stretch.run, at) for at in some]
         return entries
 
@@ -203,6 +195,11 @@ class Lane:
         self._wake()
         return left
 
+    def drain(self) -> None:
+        """Nothing more will come: batches do not wait to be filled."""
+        self._is_draining = True
+        self._wake()
+
     def _wake(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
@@ -210,7 +207,7 @@ class Lane:
 
     async def filled(self, count: int, timeout: float) -> None:
         """Wait until so many messages queue, at most this long."""
-        if len(self) >= count:
+        if self._is_draining or len(self) >= count:
             return
         self._waiter, self._wanted = asyncio.get_running_loop().create_future(), count
         await asyncio.wait((self._waiter,), timeout=timeout)
@@ -294,7 +291,8 @@ class Place:
         """The highest offset that is handled or being handled; less than 0 if none is, or none counts."""
         if self.watermark is None:
             return -1
-        return max(self.watermark.furthest_finished, *(lane.furthest for lane in self.lanes))
+        running = [offset_of(entry) for lane in self.lanes for entry in lane.running]
+        return max([self.watermark.furthest_finished, *running])
 
     def first_after_gaps(self) -> Entry | None:
         """The first message that comes after all that are handled or being handled."""
@@ -307,6 +305,8 @@ class Place:
 
     def close_gaps(self) -> None:
         """Handle nothing more but what comes before a message that is handled or being handled."""
+        for lane in self.lanes:
+            lane.drain()
         furthest = self._furthest
         if furthest < 0:
             self.clear()

@@ -35,9 +35,9 @@ class Watch:
         held = {}
         for place in places:
             for lane in place.lanes:
-                entry = lane.handling
-                if entry is None:
+                if not lane.running:
                     continue
+                entry = lane.running[0]
                 known = self._held.get(lane)
                 if known is None or known.entry[0] is not entry[0] or known.entry[1] != entry[1]:
                     known = _Held(entry, now)
@@ -57,7 +57,7 @@ class Watch:
 
     def _warn(self, endpoint: str, message: Message, seconds: float) -> None:
         log.warning(
-            "A handler has been at one message for long, repetitions included. Those behind it wait.",
+            "A handler is slow: the messages behind this one wait.",
             extra={
                 "endpoint": endpoint,
                 "channel": message.channel,
