@@ -158,29 +158,35 @@ async def test_a_cancellation_inside_a_handler_is_a_failure_like_others(run: Any
     assert seen == [0, 0, 1, 2]
 
 
-async def test_a_codec_that_fails_as_none_should_stops_nothing_for_good(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+class Panic(BaseException):
+    """As extension modules raise it."""
+
+
+@pytest.mark.parametrize("error", [Panic, ZeroDivisionError, GeneratorExit, asyncio.CancelledError])
+async def test_a_message_whose_codec_fails_goes_aside_whatever_it_raises(
+    run: Any, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """It comes again, and so do those behind it, as long as that takes."""
-    broken, seen, make = True, [], Contracts.frame_decoder
+    seen = []
+    make = Contracts.frame_decoder
 
-    async def defective(*arguments: Any) -> Callable[[bytes], Any]:
-        decode = await make(*arguments)
+    async def faulty(self: Contracts, *about: Any) -> Callable[[Any], Any]:
+        decode = await make(self, *about)
 
-        def read(frame: bytes) -> Any:
-            order = decode(frame)
-            if broken and order.number == 1:
-                raise ValueError("no error of ours")
-            return order
+        def decode_or_fail(frame: Any) -> Any:
+            value = decode(frame)
+            if value.number == 1:
+                raise error
+            return value
 
-        return read
+        return decode_or_fail
+
+    monkeypatch.setattr(Contracts, "frame_decoder", faulty)
 
     async def handle(order: Order) -> None:
         seen.append(order.number)
 
-    monkeypatch.setattr(Contracts, "frame_decoder", defective)
     client = await run(handle)
-    await until(lambda: client.metrics.of("orders").returned > 0)
-    broken = False
-    await until(lambda: client.metrics.of("orders").handled == 3)
-    assert sorted(seen) == [0, 1, 2]
+    await until(lambda: client.metrics.of("orders").invalid == 1 and len(seen) == 2)
+    assert seen == [0, 2]
+    (letter,) = await DeadLetters(client.broker, "orders.invalid").find()
+    assert letter.cause(headers.ERROR_CODE) == "message.codec"

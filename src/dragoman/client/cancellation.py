@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 from dragoman.core.ending import is_ending
-from dragoman.core.errors import ClientError
+from dragoman.core.errors import ClientError, DecodeError, MessageError
 
 ENDING: ContextVar[Callable[[], bool]] = ContextVar("dragoman-ending")
 """Set in the task of a lane: whether the client, and not a handler, ends this task."""
@@ -55,6 +55,19 @@ async def failure_of(error: BaseException) -> Exception:
         raise error
     await take_back_cancellation()
     return _cancelled()
+
+
+def unreadable(error: BaseException) -> MessageError:
+    """Why a message cannot be read, whatever its codec raised. Raises ``error`` if it ends the program."""
+    if isinstance(error, MessageError):
+        return error
+    if isinstance(error, _PROGRAM):
+        raise error
+    return DecodeError(
+        f"The codec failed with {type(error).__qualname__}.",
+        code="message.codec",
+        next="Report it with the payload and both schemas: a codec refuses what it cannot read.",
+    )
 
 
 async def take_back_cancellation() -> None:

@@ -168,7 +168,7 @@ class Lane:
         return self._current
 
     def begin(self, limit: int) -> list[Entry]:
-        """The next messages, to be handled together. ``batch`` says that they are running, the stretch not."""
+        """The next messages, to be handled together: ``batch`` has them while they are."""
         entries: list[Entry] = []
         while len(entries) < limit and (stretch := self.next()) is not None:
             some = stretch.next(limit - len(entries))

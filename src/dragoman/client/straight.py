@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from dragoman.client.cancellation import failure_of
+from dragoman.client.cancellation import failure_of, unreadable
 from dragoman.client.condition import Condition
 from dragoman.client.delivery import Delivery, Route
 from dragoman.client.headers import EXPIRES_AT, SEQUENCE_ID
@@ -15,7 +15,6 @@ from dragoman.client.middleware.expiry import moment_of
 from dragoman.client.middleware.selection import Selection
 from dragoman.client.outcome import DONE, Handler, Outcome
 from dragoman.client.reply import check_undeclared
-from dragoman.core.errors import MessageError
 from dragoman.core.message import Message
 
 Take: TypeAlias = Callable[[Message], Awaitable[Outcome]]
@@ -125,7 +124,8 @@ class Straight:
                 return _UNSELECTED
             try:
                 value = decode(message.payload)
-            except MessageError:
+            except BaseException as error:
+                unreadable(error)
                 return _NOT_HERE
             if late is not None and not late(message, value):
                 counters.unselected += 1

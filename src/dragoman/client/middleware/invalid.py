@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from dragoman.client.burial import Bury
+from dragoman.client.cancellation import unreadable
 from dragoman.client.delivery import Delivery
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.middleware.aside import put_aside
@@ -18,8 +19,8 @@ def invalid(channel: str | None, bury: Bury, counters: ChannelMetrics) -> Middle
     def handle(delivery: Delivery, next: Handler) -> Awaitable[Outcome]:
         try:
             delivery.decode()
-        except MessageError as error:
-            return reject(delivery, error)
+        except BaseException as error:
+            return reject(delivery, unreadable(error))
         return next(delivery)
 
     return handle
