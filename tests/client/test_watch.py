@@ -81,7 +81,7 @@ async def test_a_handler_that_hangs_is_named_once(
         await until(lambda: client.in_flight == 0)
         await client.publish("jobs", Job(2), key="k")
         await until(lambda: handled == [1, 2])
-    assert len(warnings(caplog)) == 1
+    assert [each.offset for each in warnings(caplog)].count(0) == 1
 
 
 async def test_a_batch_that_waits_to_be_filled_is_not_slow(caplog: pytest.LogCaptureFixture) -> None:

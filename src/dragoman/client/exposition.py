@@ -24,7 +24,7 @@ _HELP = {
     "expired": "Messages whose time had passed.",
     "skipped": "Messages that failed and were passed over.",
     "unselected": "Messages that the endpoint does not consume.",
-    "ignored": "Messages without an end of their own: delivered while in flight, parts of others, marks.",
+    "ignored": "Messages that need no handling: delivered twice at once, parts of a sequence, marks.",
     "returned": "Messages to be delivered again by the broker.",
     "revoked": "Messages taken away by the broker before they were done with.",
     "replied": "Replies sent.",

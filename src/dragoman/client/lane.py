@@ -56,9 +56,9 @@ class Intake:
 class Stretch:
     """Messages of one run in one lane, by their places in the run.
 
-    Those before ``begun`` are handled or being handled, in this order; the others, before ``end``, wait and
-    may be taken back. Handled, and not noted as that, are those from ``noted`` to ``ended`` and those in
-    ``others``. Nothing happens to it any more when it is ``over``.
+    Messages before ``begun`` were given to the handler, in this order. Those in ``[begun, end)`` wait and may
+    be taken back. Those in ``[noted, ended)`` and in ``others`` are handled, but the watermark does not know
+    yet. When a stretch is ``over``, it does not change any more.
     """
 
     __slots__ = ("begun", "end", "ended", "noted", "others", "over", "places", "run")
