@@ -13,10 +13,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from dragoman import Client, ClientOptions, record
+from dragoman import Client, ClientOptions, endpoint, record
+from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.headers import EXPIRES_AT
 from dragoman.client.options import EndpointOptions, RetryOptions
-from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout, RequestFailed
+from dragoman.client.outcome import Outcome, again
+from dragoman.core.broker import Broker
+from dragoman.core.errors import BrokerUnavailable, ClientError, RemoteFailure, ReplyTimeout, RequestFailed
 from dragoman.core.registry import Registry
 from dragoman.gateway.bridge import bridge
 from dragoman.gateway.envelope import (
@@ -37,6 +40,7 @@ from dragoman.gateway.http.app import Application
 from dragoman.gateway.orchestration import Call, on, orchestrator
 from dragoman.gateway.policy import Policy, Rule
 from dragoman.registry import connect
+from tests.client.waiting import until
 from tests.gateway.kit import options
 from tests.gateway.test_drop_off import changed
 from tests.gateway.test_http import JSON
@@ -275,6 +279,123 @@ async def test_a_bridge_gives_a_request_up_when_nobody_waits_for_its_answer() ->
             while bridging.in_flight or ends(there, "service.x") < 2:
                 await asyncio.sleep(0.01)
         assert ends(here, "service.x.dead") == 0
+    await registry.close()
+
+
+@asynccontextmanager
+async def two_brokers() -> AsyncIterator[tuple[Broker, Broker]]:
+    """Which stay open when clients on them close."""
+    async with AsyncExitStack() as stack:
+        made = [MemoryBroker(f"memory://{secrets.token_hex(8)}") for _ in range(2)]
+        for each in made:
+            await each.connect()
+            stack.push_async_callback(each.close)
+        yield made[0], made[1]
+
+
+@pytest.fixture
+def given_back(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+    """What bridges have given back to their own broker."""
+    found: list[Outcome] = []
+
+    def noted(delay: float) -> Outcome:
+        found.append(again(delay))
+        return found[-1]
+
+    monkeypatch.setattr("dragoman.gateway.bridge.again", noted)
+    monkeypatch.setattr("dragoman.gateway.bridge.REST", 0.001)
+    return found
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+async def test_while_the_client_over_the_bridge_is_closed_envelopes_wait_here(
+    partitions: int, given_back: list[Outcome]
+) -> None:
+    registry, count = connect("memory://"), 5
+    async with two_brokers() as (near, far):
+        options = ClientOptions(partitions=partitions)
+        to = Client(far, registry, options=options)
+        async with to:
+            await to.producer("service.x", Envelope)
+        async with (
+            Client(near, registry, options=options) as here,
+            Client(near, registry, [bridge("service.x", to)], options=options) as bridging,
+        ):
+            for number in range(count):
+                await here.publish("service.x", posted("service.x"), key=f"{number}")
+            # More often than a handler that fails is called before its message becomes a dead letter.
+            await until(lambda: len(given_back) > 20 * count or bridging.metrics.of("service.x").dead)
+            assert ends(here, "service.x.dead") == 0
+            async with to:
+                await until(lambda: ends(to, "service.x") >= count)
+                assert ends(here, "service.x.dead") == 0
+    await registry.close()
+
+
+async def test_a_request_is_asked_again_if_the_client_over_the_bridge_closes_meanwhile(
+    given_back: list[Outcome],
+) -> None:
+    registry, asked = connect("memory://"), asyncio.Event()
+
+    @orchestrator("service.x")
+    class Hanging:
+        @on("select")
+        async def hangs(self, envelope: Envelope) -> list[Datum]:
+            asked.set()
+            await asyncio.Event().wait()
+            return []
+
+    @orchestrator("service.x")
+    class Answering:
+        @on("select")
+        async def answers(self, envelope: Envelope) -> list[Datum]:
+            return [datum("said", "yes")]
+
+    at_once = ClientOptions(drain_timeout=0.0)
+    async with two_brokers() as (near, far):
+        to = Client(far, registry)
+        async with (
+            Client(near, registry) as here,
+            Client(near, registry, [bridge("service.x", to)]),
+        ):
+            async with to, Client(far, registry, [Hanging], options=at_once):
+                answer = asyncio.create_task(
+                    here.request("service.x", posted("service.x"), reply=Envelope, timeout=60)
+                )
+                await asked.wait()
+            await until(lambda: given_back or answer.done())
+            assert not answer.done()
+            async with to, Client(far, registry, [Answering]):
+                assert (await answer).data[-1] == datum("said", "yes")
+            assert ends(here, "service.x.dead") == 0
+    await registry.close()
+
+
+@record
+class NotToday(Exception):
+    reason: str
+
+
+async def test_an_error_that_is_the_answer_behind_a_bridge_is_not_asked_for_again() -> None:
+    registry, calls = connect("memory://"), 0
+
+    @endpoint("service.x", raises=[NotToday])
+    async def refuses(envelope: Envelope) -> Envelope:
+        nonlocal calls
+        calls += 1
+        raise NotToday("closed on Sundays")
+
+    urls = [f"memory://{secrets.token_hex(8)}" for _ in range(2)]
+    async with (
+        Client(urls[0], registry) as here,
+        Client(urls[1], registry, [refuses]) as there,
+        Client(here.broker, registry, [bridge("service.x", there)]),
+    ):
+        with pytest.raises(RemoteFailure) as caught:
+            await here.request("service.x", posted("service.x"), reply=Envelope, timeout=60)
+        assert caught.value.where["error_code"] == "client.raised"
+        assert calls == 1
+        assert ends(here, "service.x.dead") == 1
     await registry.close()
 
 

@@ -29,7 +29,7 @@ from dragoman.client.sequence.parts import PART
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.broker import Broker
 from dragoman.core.database import Database
-from dragoman.core.errors import ClientError
+from dragoman.core.errors import ClientClosed, ClientError
 from dragoman.core.message import Position
 from dragoman.core.registry import Registry
 
@@ -201,8 +201,9 @@ class Client:
         return address, ``reply_to`` names that channel, and ``correlation`` where request and reply carry the
         same, such as ``$message.payload#/request_id``. ``raises`` are errors that the endpoint declares.
 
-        Raises ``ReplyTimeout``; ``ClientError`` if the request ended as a letter; ``DecodeError`` if the
-        answer cannot be read as ``reply``.
+        Raises ``ReplyTimeout``; ``RemoteFailure`` if the request ended as a letter, or the endpoint raised an
+        error that is not among ``raises``; ``ClientClosed`` if this client closes first; ``DecodeError`` if
+        the answer cannot be read as ``reply``.
         """
         place = None if correlation is None else read_correlation(correlation)
         producer: Producer[Any] = self._run.producers.get((channel, type(value))) or await self.producer(
@@ -308,7 +309,7 @@ class Client:
     @property
     def _run(self) -> Running:
         if self._running is None:
-            raise ClientError(
+            raise ClientClosed(
                 "The client is not running.", code="client.not-running", next="Use it in 'async with'."
             )
         return self._running

@@ -16,7 +16,7 @@ from dragoman.client.pausing import Pauses
 from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.ending import end
-from dragoman.core.errors import ClientError
+from dragoman.core.errors import ClientClosed
 from dragoman.core.message import Message, header
 
 log = logging.getLogger("dragoman.client")
@@ -156,7 +156,7 @@ class Mailbox:
     async def close(self) -> None:
         """Whoever still waits is told so."""
         for waiter in list(self.waiting.values()):
-            waiter.fail(ClientError("The client was closed before the reply came.", code="client.closed"))
+            waiter.fail(ClientClosed("The client was closed before the reply came."))
         if self._task is not None:
             await end(self._task)
         await self._give_up_receiver()

@@ -17,7 +17,7 @@ from dragoman.client.headers import (
     new_message_id,
     text_of,
 )
-from dragoman.core.errors import ClientError, DragomanError
+from dragoman.core.errors import DragomanError, RemoteFailure
 from dragoman.core.message import Message
 
 UNKNOWN = "endpoint.failed"
@@ -53,14 +53,13 @@ def refusal_of(request: Message, cause: BaseException, reference: str) -> Messag
     return Message(text_of(address), None, request.key, tuple(pairs))
 
 
-def refused(answer: Message) -> ClientError | None:
+def refused(answer: Message) -> RemoteFailure | None:
     """The error that an answer stands for, if it is not a reply."""
     code = answer.header(ERROR_CODE)
     if code is None:
         return None
-    return ClientError(
+    return RemoteFailure(
         f"The request was not handled: {text_of(answer.header(ERROR_MESSAGE))}",
-        code="client.request-failed",
         next="Look at the dead letters of the channel.",
         error_code=text_of(code),
         reference=text_of(answer.header(ERROR_REFERENCE)) or None,

@@ -28,6 +28,7 @@ from dragoman.core.errors import (
     DecodeError,
     EncodeError,
     IncompatibleSchema,
+    RemoteFailure,
     ReplyTimeout,
     Unsupported,
 )
@@ -251,7 +252,7 @@ class Requester:
             if describe(cls).names.full == name and answer.payload is not None:
                 error: Exception = await self._decode(answer.payload, cls)
                 return error
-        return ClientError(
+        return RemoteFailure(
             f"The endpoint answered with the error {name}.",
             code="client.raised",
             next="Name its class in 'raises' to have it raised here.",

@@ -29,7 +29,9 @@
     ├── ClientError
     │   ├── StartupError            names every endpoint that cannot run, in one error
     │   ├── NoEndpoint              no endpoint takes this contract version
-    │   └── ReplyTimeout            nobody answered in time
+    │   ├── ReplyTimeout            nobody answered in time
+    │   ├── RemoteFailure           the endpoint that was asked has failed
+    │   └── ClientClosed            the client is not running, or was closed meanwhile
     ├── TopologyError
     │   ├── MultipartError          the objects of one message were not given in order
     │   ├── PublisherUnavailable    no transport takes this topic at present
@@ -238,6 +240,18 @@ class NoEndpoint(ClientError):
 
 class ReplyTimeout(ClientError):
     code = "client.reply-timeout"
+
+
+class RemoteFailure(ClientError):
+    """The answer to a request is that its endpoint failed. Asking again would have the same end."""
+
+    code = "client.request-failed"
+
+
+class ClientClosed(ClientError):
+    """Says nothing about what was asked for: another client, or the same one later, may do it."""
+
+    code = "client.closed"
 
 
 class GatewayError(DragomanError):

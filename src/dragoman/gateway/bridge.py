@@ -11,7 +11,14 @@ from dragoman.client.endpoint import endpoint
 from dragoman.client.headers import EXPIRES_AT, REPLY_TO
 from dragoman.client.options import EndpointOptions, RetryOptions
 from dragoman.client.outcome import Handler, Outcome, again
-from dragoman.core.errors import BrokerUnavailable, ClientError, Refused, RegistryUnavailable, ReplyTimeout
+from dragoman.core.errors import (
+    BrokerUnavailable,
+    ClientClosed,
+    Refused,
+    RegistryUnavailable,
+    RemoteFailure,
+    ReplyTimeout,
+)
 from dragoman.core.message import Headers, Message, header
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.headers import HOPS, MESSAGE_ID, hops_left
@@ -19,7 +26,7 @@ from dragoman.gateway.headers import HOPS, MESSAGE_ID, hops_left
 log = logging.getLogger("dragoman.gateway")
 
 REST = 1.0
-"""Seconds until an envelope is tried again while the other broker is away."""
+"""Seconds until an envelope is tried again that could not be forwarded."""
 _KEPT = (MESSAGE_ID, EXPIRES_AT)
 _AT_ONCE = 64
 """Envelopes of one partition that are forwarded, or whose answers are waited for, at once."""
@@ -28,10 +35,10 @@ _PATIENCE = 30.0
 
 
 async def patience(delivery: Delivery, next: Handler) -> Outcome:
-    """While the other broker is away an envelope stays in this one: it is no fault of the envelope."""
+    """While the other broker is away, or the client there is closed, an envelope stays in this one."""
     try:
         return await next(delivery)
-    except (BrokerUnavailable, RegistryUnavailable):
+    except (BrokerUnavailable, RegistryUnavailable, ClientClosed):
         return again(REST)
 
 
@@ -48,7 +55,7 @@ def bridge(
     there, since its own means nothing there. The answer comes back to the request's own address. It is
     acknowledged here when it is answered, or when no caller waits for it any more. Order holds per key.
     """
-    retry = RetryOptions(never=(Refused, ClientError))
+    retry = RetryOptions(never=(Refused, RemoteFailure))
     options = EndpointOptions(retry=retry, concurrency=_AT_ONCE)
 
     # Answers go to the return address only. The channel is named since its contract is that of answers, too.

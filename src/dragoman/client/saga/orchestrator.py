@@ -36,7 +36,7 @@ from dragoman.client.transactional.leasing import Lease
 from dragoman.client.transactional.outbox import Outbox
 from dragoman.core.database import Database, Transaction, TransactionConflict, UniqueViolation
 from dragoman.core.ending import end
-from dragoman.core.errors import ClientError, ConfigurationError, RegistryError
+from dragoman.core.errors import ClientClosed, ClientError, ConfigurationError, RegistryError
 from dragoman.core.format import Codec, Format
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
@@ -98,7 +98,7 @@ class Orchestrator(Generic[D]):
     @property
     def _database(self) -> Database:
         if self.client is None:
-            raise ClientError(
+            raise ClientClosed(
                 f"The saga {self.saga.name!r} has no client.",
                 code="client.not-running",
                 next="Give its orchestrator to a client as a controller, and enter that first.",
