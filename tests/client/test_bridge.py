@@ -10,13 +10,16 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
 
 from dragoman.cli.channel.bridging import Address, address
+from dragoman.client import bridge as loop
 from dragoman.client.bridge import Bridge, End
-from dragoman.core.broker import Acknowledgement, Broker, Subscription
+from dragoman.client.history import history
+from dragoman.core.broker import Acknowledgement, Broker, SkipsDamage, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
 from dragoman.core.loading import BROKERS, load, scheme_of
@@ -25,7 +28,9 @@ from tests.client.conftest import payloads
 from tests.client.scripted import ScriptedBroker, numbered
 
 PATIENCE = 60.0
+FAILURES = loop.PATIENCE
 COUNT, KEYS = 600, 7
+COMMAND = (sys.executable, "-m", "dragoman.cli", "channel", "bridge")
 
 
 @asynccontextmanager
@@ -133,6 +138,61 @@ async def test_a_bridge_may_end_when_nothing_comes(tmp_path: Path) -> None:
         assert await Bridge(End(one, "orders"), End(two, "orders"), group="bridge").run(idle=0.1) == 0
         with pytest.raises(ChannelNotFound):
             await Bridge(End(one, "nothing"), End(two, "orders"), group="bridge").run(idle=0.1)
+
+
+async def damaged_source(folder: Path) -> str:
+    """The second message of partition 0 cannot be read. Partition 1 is sound."""
+    url = f"embedded://{folder}"
+    async with opened(url) as broker:
+        await broker.create(Channel("orders", 2))
+        for name in (b"first", b"second", b"third"):
+            await broker.publish([Message("orders", name, partition=0)])
+        await broker.publish([Message("orders", b"sound", partition=1)])
+    [path] = [path for path in folder.rglob("*.log") if b"second" in path.read_bytes()]
+    path.write_bytes(path.read_bytes().replace(b"second", b"SECOND"))
+    return url
+
+
+async def payloads_of(broker: Broker, channel: str) -> list[bytes | None]:
+    return sorted([message.payload async for message in history(broker, channel)], key=str)
+
+
+async def test_a_bridge_at_damage_goes_on_with_other_partitions_and_later_behind_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = await damaged_source(tmp_path / "one")
+    async with opened(url) as one, opened(f"embedded://{tmp_path}/two") as two:
+        told = [0]
+        async with bridging(End(one, "orders"), End(two, "orders"), told):
+            await until(lambda: told[-1] == 2)
+            # More often than a receiver that fails is kept.
+            for number in range(2 * FAILURES):
+                await one.publish([Message("orders", b"later %d" % number, partition=1)])
+                await until(lambda number=number: told[-1] == 3 + number)
+            [line] = [each for each in caplog.records if "damaged messages" in each.getMessage()]
+            assert (line.partition, line.offset, line.count, line.group) == (0, 1, 1, "bridge")
+            [skipped] = await cast(SkipsDamage, one).skip_damage("orders", "bridge")
+            assert (skipped.first, skipped.until) == (1, 2)
+            await until(lambda: told[-1] == 3 + 2 * FAILURES)
+        later = [b"later %d" % number for number in range(2 * FAILURES)]
+        assert await payloads_of(two, "orders") == sorted([b"first", b"sound", b"third", *later], key=str)
+
+
+async def test_a_bridge_that_ends_at_damage_says_so(tmp_path: Path) -> None:
+    url = await damaged_source(tmp_path / "one")
+    async with opened(url) as one, opened(f"embedded://{tmp_path}/two") as two:
+        bridge = Bridge(End(one, "orders"), End(two, "orders"), group="bridge")
+        assert await bridge.run(idle=0.1) == 2
+        assert bridge.standing_at is not None
+        assert (bridge.standing_at.first, bridge.standing_at.until) == (1, 2)
+    ended = subprocess.run(
+        [*COMMAND, f"{url}/orders", f"embedded://{tmp_path}/three/orders", "--idle", "0.1"],
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode != 0 and b"Copied 2 messages" in ended.stdout
+    assert b"dragoman channel skip orders" in ended.stderr
 
 
 async def test_a_bridge_that_is_stopped_acknowledges_what_it_has_copied() -> None:
@@ -290,10 +350,7 @@ async def landed(source: Broker, log: Broker, name: str) -> bool:
 
 
 def start(source: str, target: str, *more: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "dragoman.cli", "channel", "bridge", source, target, *more],
-        stdout=subprocess.DEVNULL,
-    )
+    return subprocess.Popen([*COMMAND, source, target, *more], stdout=subprocess.DEVNULL)
 
 
 def test_an_address_is_a_broker_and_a_channel() -> None:

@@ -320,7 +320,7 @@ async def test_a_broker_that_goes_away_is_waited_for(
 async def test_damage_is_logged_once_for_each_place_and_the_receiver_stays(
     broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loop, "REST", Backoff(0.001, 0.001))
+    monkeypatch.setattr("dragoman.client.damage.REST_S", 0.001)
     handled: list[int] = []
 
     async def handle(number: int) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.client.burial import code_of
+from dragoman.client.damage import DamageWatch
 from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerUnavailable, Revoked
+from dragoman.core.errors import BrokerUnavailable, DamagedLog, Revoked
 from dragoman.core.message import Message
 
 log = logging.getLogger("dragoman.client")
@@ -40,6 +41,7 @@ class Bridge:
     The source knows how far the bridge is, by its ``group``. A message is acknowledged there when the target
     has confirmed it, so that one which dies in between is copied again, and none is left out. Brokers that
     are away are waited for. Several bridges with one group share the work where the source can be shared.
+    A damaged range of the source stops its partition only, until it is restored or the group moved past it.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Bridge:
         self._target = target
         self._subscription = Subscription((source.channel,), group, start, member="bridge")
         self._progress = progress
+        self._damage = DamageWatch(group)
         self._receiver: Receiver | None = None
         self._copied = 0
         self._stopping = asyncio.Event()
@@ -62,6 +65,11 @@ class Bridge:
     def stop(self) -> None:
         """Let ``run`` end once it has acknowledged what it has copied."""
         self._stopping.set()
+
+    @property
+    def standing_at(self) -> DamagedLog | None:
+        """Damage of the source that kept the bridge from going on, when nothing came the last time."""
+        return self._damage.standing_at
 
     async def run(self, idle: float | None = None) -> int:
         """How many were copied; ends when nothing has come for ``idle`` seconds, or after ``stop``."""
@@ -89,7 +97,7 @@ class Bridge:
     async def _round(self) -> bool:
         if self._receiver is None:
             self._receiver = await self._source.broker.subscribe(self._subscription)
-        messages = await self._receiver.receive(BATCH, WAIT)
+        messages = await self._damage.receive(self._receiver, BATCH, WAIT)
         if not messages:
             return False
         if not await self._copy(self._receiver, messages):

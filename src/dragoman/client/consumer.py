@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dragoman.client.burial import code_of
+from dragoman.client.damage import DamageWatch
 from dragoman.client.flight import Flight
 from dragoman.client.lane import Intake
 from dragoman.client.pausing import Pauses
@@ -17,7 +18,6 @@ from dragoman.client.watch import Watch
 from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Acknowledgement, Broker, Receiver, Subscription
 from dragoman.core.ending import end
-from dragoman.core.errors import DamagedLog
 
 log = logging.getLogger("dragoman.client")
 
@@ -64,8 +64,7 @@ class Consumer:
         self._receiver: Receiver | None = None
         self._flight: Flight | None = None
         self._task: asyncio.Task[None] | None = None
-        self._damage: set[tuple[object, ...]] = set()
-        """What was reported of the receiver's damage."""
+        self._damage = DamageWatch(subscription.group)
         self._stopping = False
         self._beat_at = 0.0
         self._flowing = False
@@ -115,12 +114,6 @@ class Consumer:
                 if self._flight is not None and self._flight.stopped is not None:
                     await self._halt(self._flight.stopped)
                     return
-            except DamagedLog as error:
-                # The receiver stays: it delivers what comes to other partitions.
-                failures = 0
-                self._report_damage(error)
-                if not await self._pauses(REST.wait_s(1)):
-                    return
             except Exception as error:
                 failures += 1
                 self._report(error, failures)
@@ -145,7 +138,7 @@ class Consumer:
                 await flight.progress(BEAT / 2)
             return
         wait = 0.0 if flowing else BUSY_WAIT if flight.count else IDLE_WAIT
-        messages = await receiver.receive(room, wait)
+        messages = await self._damage.receive(receiver, room, wait)
         self._flowing = len(messages) >= FLOW
         if messages:
             flight.take(messages)
@@ -178,24 +171,11 @@ class Consumer:
             },
         )
 
-    def _report_damage(self, damage: DamagedLog) -> None:
-        """Once for each place and receiver: it stays until the file is restored, or the group is moved."""
-        place = damage.where.get("channel"), damage.where.get("partition"), damage.first, damage.until
-        if place in self._damage:
-            return
-        self._damage.add(place)
-        log.error(
-            "The group has stopped at damaged messages. %s",
-            damage.next,
-            extra={**damage.where, "group": self._subscription.group, "error_code": damage.code},
-        )
-
     async def _give_up_receiver(self) -> None:
         """What it had in flight is delivered again, so its handlers end here."""
         receiver, flight = self._receiver, self._flight
         self._receiver = self._flight = None
         self._watch.forget()
-        self._damage.clear()
         if flight is not None:
             await flight.stop()
         if receiver is not None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from dragoman.client.burial import code_of
+from dragoman.client.damage import DamageWatch
 from dragoman.client.headers import CORRELATION_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import Pauses
@@ -63,6 +64,7 @@ class Mailbox:
         self._locate = locate
         self._handed: list[Message] = []
         self._gone: OrderedDict[bytes, None] = OrderedDict()
+        self._damage = DamageWatch(subscription.group)
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -98,7 +100,7 @@ class Mailbox:
                     return
 
     async def _round(self, receiver: Receiver) -> None:
-        messages = await receiver.receive(WINDOW, IDLE_WAIT)
+        messages = await self._damage.receive(receiver, WINDOW, IDLE_WAIT)
         if messages:
             await self._hand_out(messages)
         if len(self._handed) >= BATCH or not messages:

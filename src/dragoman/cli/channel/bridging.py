@@ -14,7 +14,7 @@ from dragoman.cli.signals import until_ended
 from dragoman.client.bridge import Bridge, End
 from dragoman.core.channel import check_name
 from dragoman.core.defaults import default_broker
-from dragoman.core.errors import ConfigurationError
+from dragoman.core.errors import ConfigurationError, DamagedLog
 from dragoman.core.loading import redacted, scheme_of
 
 
@@ -70,7 +70,8 @@ def bridge(
 
     At least once: after a crash it goes on where it was, and may copy the last messages again. Ended by
     Ctrl-C or SIGTERM, it copies nothing twice if both brokers answer. Keys, headers, frames and the order
-    per key are kept.
+    per key are kept. Damaged messages stop their partition only. If it stands at them when the bridge ends by
+    --idle, the command fails.
 
     Example: dragoman channel bridge kafka://localhost:9092/orders nats://localhost/orders
     """
@@ -83,7 +84,7 @@ def bridge(
         )
     begin = moment(start or "earliest")
 
-    async def work() -> int:
+    async def work() -> tuple[int, DamagedLog | None]:
         async with connected(left.broker) as from_broker, connected(right.broker) as to_broker:
             made = Bridge(
                 End(from_broker, left.channel),
@@ -93,12 +94,14 @@ def bridge(
             )
             ending = asyncio.create_task(_stop_when_asked(made))
             try:
-                return await made.run(idle)
+                return await made.run(idle), made.standing_at
             finally:
                 ending.cancel()
 
-    copied = run(work())
+    copied, damage = run(work())
     if as_json:
         emit_json({"source": left.channel, "target": right.channel, "copied": copied})
     else:
         say(f"Copied {copied} message{'s' if copied != 1 else ''} from {left.channel} to {right.channel}.")
+    if damage is not None:
+        raise damage
