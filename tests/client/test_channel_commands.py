@@ -216,3 +216,61 @@ def test_replay_and_tail_leave_out_damaged_messages_if_asked_to(dragoman: Run, h
     code, printed, about = dragoman("tail", "orders", "--from", "earliest", "--skip-damaged", "--json")
     assert (code, len(lines(printed))) == (0, 3)
     assert "Left out" in about
+
+
+@pytest.fixture
+def letters(dragoman: Run, here: Path) -> list[str]:
+    """The ids of those that can be read, of six letters."""
+
+    @endpoint("orders", group="shop", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    async def failing(order: Order) -> None:
+        raise ValueError(f"no stock of number{order.order_id}")
+
+    for number in range(6):
+        publish(Order(number, 1.0), handle=failing)
+    ids = {row["message"]: row["id"] for row in lines(dragoman("dead", "list", "orders", "--json")[1])[0]}
+    damaged(here, b"no stock of number1", b"no stock of number4")
+    return [id for message, id in ids.items() if message[-1] not in "14"]
+
+
+@pytest.mark.parametrize(
+    "command", [("list",), ("show", "{0}"), ("replay", "--all"), ("replay", "{0}"), ("discard", "{0}", "{3}")]
+)
+def test_dead_letters_stop_at_damage_and_name_the_way_past_it(
+    command: tuple[str, ...], dragoman: Run, letters: list[str]
+) -> None:
+    verb, *more = (part.format(*letters) for part in command)
+    code, printed, about = dragoman("dead", verb, "orders", *more)
+    assert (code, printed) == (2, "")
+    assert "--skip-damaged" in about and "channel skip" not in about
+
+
+def test_letters_between_damaged_ones_are_dealt_with_if_damage_is_left_out(
+    dragoman: Run, letters: list[str], here: Path
+) -> None:
+    def dead(verb: str, *more: str) -> tuple[int, Any, str]:
+        code, printed, about = dragoman("dead", verb, "orders", *more, "--skip-damaged", "--json")
+        assert about.count("Left out") == 2 and "partition" in about
+        return code, *lines(printed), about
+
+    def listed() -> list[str]:
+        code, rows, _ = dead("list")
+        assert code == 0
+        return [row["id"] for row in rows]
+
+    assert listed() == letters
+    first, *others, last = letters
+    assert dead("show", first)[1]["headers"]["dragoman-error-message"] == "no stock of number0"
+    assert dead("replay", first, last)[:2] == (0, {"replayed": 2, "damaged": 2})
+    assert listed() == others
+    assert dead("discard", others[0], others[0])[:2] == (0, {"discarded": 1, "damaged": 2})
+    assert dead("replay", "--all")[:2] == (0, {"replayed": 1, "damaged": 2})
+    assert listed() == []
+    copies = lines(dragoman("tail", "orders", "--from", "earliest", "--json")[1])
+    assert sum("dragoman-replayed-from" in copy["headers"] for copy in copies) == 3
+
+    # What was said of a letter may be damaged, too. Then it is open again, and not lost.
+    damaged(here, b"discarded")
+    code, printed, about = dragoman("dead", "list", "orders", "--skip-damaged", "--json")
+    assert [row["id"] for row in lines(printed)[0]] == others[:1]
+    assert (code, about.count("Left out")) == (0, 3)

@@ -13,7 +13,7 @@ from typing import Literal, cast
 
 from dragoman.client import headers as names
 from dragoman.client.headers import text_of
-from dragoman.client.history import history
+from dragoman.client.history import Damaged, history
 from dragoman.client.sequence.parts import resent
 from dragoman.core.broker import Broker, Transactional
 from dragoman.core.errors import MessageExpired, NotFound
@@ -70,21 +70,26 @@ class DeadLetter:
 
 
 class DeadLetters:
-    """The letters in one channel, such as ``orders.dead`` or ``orders.invalid``."""
+    """The letters in one channel, such as ``orders.dead`` or ``orders.invalid``.
 
-    def __init__(self, broker: Broker, channel: str) -> None:
+    Letters that cannot be read any more are left out if ``damaged`` is given: it is called, in another
+    thread, for each such range. A letter whose marker cannot be read counts as open.
+    """
+
+    def __init__(self, broker: Broker, channel: str, *, damaged: Damaged | None = None) -> None:
         self._broker = broker
         self._channel = channel
+        self._damaged = damaged
 
     async def find(
         self, *, code: str | None = None, since: int | None = None, endpoint: str | None = None
     ) -> list[DeadLetter]:
         """Those not dealt with yet, oldest first. ``code`` may be the beginning of one.
 
-        Raises ``ChannelNotFound``, ``Unsupported``.
+        Raises ``ChannelNotFound``, ``Unsupported``; ``DamagedLog`` if ``damaged`` was not given.
         """
         letters: dict[str, DeadLetter] = {}
-        async for message in history(self._broker, self._channel):
+        async for message in history(self._broker, self._channel, damaged=self._damaged):
             settled = message.header(names.SETTLED)
             if settled is None:
                 letter = DeadLetter(message)
@@ -101,15 +106,21 @@ class DeadLetters:
 
     async def get(self, id: str) -> DeadLetter:
         """Raises ``NotFound`` also for a letter that is dealt with."""
-        for letter in await self.find():
-            if letter.id == id:
-                return letter
-        raise NotFound(
-            f"There is no open letter {id!r}.",
-            code="client.no-such-letter",
-            next="List them first; a letter's id is partition:offset.",
-            channel=self._channel,
-        )
+        [letter] = await self.get_all([id])
+        return letter
+
+    async def get_all(self, ids: Sequence[str]) -> list[DeadLetter]:
+        """Several, in the order of their ids. Raises ``NotFound`` if one of them is not open."""
+        open = {letter.id: letter for letter in await self.find()}
+        for id in ids:
+            if id not in open:
+                raise NotFound(
+                    f"There is no open letter {id!r}.",
+                    code="client.no-such-letter",
+                    next="List them first; a letter's id is partition:offset.",
+                    channel=self._channel,
+                )
+        return [open[id] for id in dict.fromkeys(ids)]
 
     async def replay(self, letters: Sequence[DeadLetter]) -> Sequence[Position | None]:
         """Send them back to the channels they came from, and mark them, once each.

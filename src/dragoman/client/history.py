@@ -87,11 +87,13 @@ def _merged(
 ) -> Iterator[Message]:
     """Up to what is the end now. ``positions`` is where to go on afterwards."""
     ends = {partition: end for partition, (_, end) in log.partitions(channel).items()}
-    parts = [_part(log, channel, partition, positions, end, damaged) for partition, end in ends.items()]
+    parts = [
+        read_partition(log, channel, partition, positions, end, damaged) for partition, end in ends.items()
+    ]
     return heapq.merge(*parts, key=lambda message: message.timestamp or 0)
 
 
-def _part(
+def read_partition(
     log: LogReader,
     channel: str,
     partition: int,
@@ -99,6 +101,10 @@ def _part(
     end: int,
     damaged: Damaged | None,
 ) -> Iterator[Message]:
+    """The messages of one partition from its position on and before ``end``, which moves the position.
+
+    What cannot be read any more is left out if ``damaged`` is given, and raises ``DamagedLog`` otherwise.
+    """
     positions.setdefault(partition, 0)
     while positions[partition] < end:
         try:

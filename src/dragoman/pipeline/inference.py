@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
+from dragoman.client.history import Damaged, read_partition
 from dragoman.core.errors import ConfigurationError, DecodeError
 from dragoman.core.loading import BROKERS, FORMATS, load, scheme_of
-from dragoman.pipeline.slices import columns_of
 
 
-def infer_schema(broker: str, channel: str, sample: int, schema_type: str = "JSON") -> str:
-    """Look at up to ``sample`` JSON messages of a channel; the text of a schema that all of them fit."""
-    documents = list(_documents(broker, channel, sample))
+def infer_schema(
+    broker: str, channel: str, sample: int, schema_type: str = "JSON", damaged: Damaged | None = None
+) -> str:
+    """Look at up to ``sample`` JSON messages of a channel; the text of a schema that all of them fit.
+
+    Messages that cannot be read any more are left out if ``damaged`` is given: it is called for each range.
+    """
+    documents = list(islice(_documents(broker, channel, damaged), sample))
     if not documents:
         raise ConfigurationError("The channel has no messages to learn from.", channel=channel)
     json_format = load(FORMATS, "JSON")()
@@ -24,30 +30,17 @@ def infer_schema(broker: str, channel: str, sample: int, schema_type: str = "JSO
     return proposed
 
 
-def _documents(broker: str, channel: str, sample: int) -> Iterator[Any]:
+def _documents(broker: str, channel: str, damaged: Damaged | None) -> Iterator[Any]:
     log = load(BROKERS, scheme_of(broker))(broker).log()
-    left = sample
     try:
         for partition, (start, end) in sorted(log.partitions(channel).items()):
-            while start < end and left > 0:
-                found = log.read(channel, partition, start, end)
-                for offset, frame in zip(*_columns(found), strict=True):
-                    if left > 0:
-                        left -= 1
-                        yield _parsed(frame, channel, partition, offset)
-                if found.next_offset <= start:
-                    break
-                start = found.next_offset
+            for message in read_partition(log, channel, partition, {partition: start}, end, damaged):
+                yield _parsed(message.payload, channel, partition, message.offset)
     finally:
         log.close()
 
 
-def _columns(found: Any) -> tuple[list[int], list[bytes | None]]:
-    columns = columns_of(found)
-    return columns.offsets.to_pylist(), columns.frames.to_pylist()
-
-
-def _parsed(frame: bytes | None, channel: str, partition: int, offset: int) -> Any:
+def _parsed(frame: bytes | None, channel: str, partition: int, offset: int | None) -> Any:
     try:
         return json.loads(frame or b"null")
     except ValueError as error:

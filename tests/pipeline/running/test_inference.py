@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tests.pipeline.source.channels import Place
 
-from dragoman.core.errors import ConfigurationError, DecodeError
+from dragoman.cli import main
+from dragoman.core.errors import ConfigurationError, DamagedLog, DecodeError
 from dragoman.core.loading import FORMATS, load
 from dragoman.core.message import Message
 from dragoman.pipeline.inference import infer_schema
@@ -47,3 +48,32 @@ def test_an_empty_channel_teaches_nothing(place: Place) -> None:
     place.create("silent")
     with pytest.raises(ConfigurationError, match="no messages"):
         infer_schema(place.broker, "silent", 100)
+
+
+def test_damaged_messages_teach_nothing_and_do_not_keep_the_others_from_it(place: Place) -> None:
+    for number in range(3):
+        place.publish([Message("raw.events", b'{"id": 7, "only%d": 1}' % number, partition=0)])
+    [path] = [each for each in place.folder.rglob("*.log") if b"only1" in each.read_bytes()]
+    path.write_bytes(path.read_bytes().replace(b"only1", b"ONLY1"))
+    with pytest.raises(DamagedLog):
+        infer_schema(place.broker, "raw.events", 100)
+    left_out: list[DamagedLog] = []
+    proposed = infer_schema(place.broker, "raw.events", 100, damaged=left_out.append)
+    assert "only0" in proposed and "only2" in proposed and "only1" not in proposed.lower()
+    assert [each.until - each.first for each in left_out] == [1]
+
+
+def test_the_command_names_the_way_past_damage(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*more: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["pipeline", "infer", "--channel", "raw.events", "--broker", place.broker, *more])
+        printed = capsys.readouterr()
+        return ended.value.code, printed.out, printed.err
+
+    place.publish([Message("raw.events", b'{"only": 1}', partition=0)])
+    [path] = [each for each in place.folder.rglob("*.log") if b"only" in each.read_bytes()]
+    path.write_bytes(path.read_bytes().replace(b"only", b"ONLY"))
+    code, printed, about = run()
+    assert (code, printed) == (2, "") and "--skip-damaged" in about
+    code, printed, about = run("--skip-damaged")
+    assert code in (0, None) and "tags" in printed and "Left out 1 damaged" in about

@@ -9,6 +9,7 @@ import typer
 
 from dragoman.cli.channel.options import BrokerUrl, Name, RegistryUrl, connected, contracts_of, milliseconds
 from dragoman.cli.channel.showing import plain, readable, time
+from dragoman.cli.damage import LeftOut, SkipDamaged, passable
 from dragoman.cli.output import Json, answer_no, emit_json, emit_table, run, say
 from dragoman.client import headers as names
 from dragoman.client.dead_letters import DeadLetter, DeadLetters
@@ -42,6 +43,7 @@ def list_letters(
     since: Since = None,
     endpoint: Endpoint = None,
     invalid: Invalid = False,
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
@@ -53,11 +55,14 @@ def list_letters(
     async def work() -> list[DeadLetter]:
         async with connected(broker) as opened:
             try:
-                return await Filters(code, since, endpoint).find(_letters(opened, channel, invalid))
+                letters = _letters(opened, channel, invalid, LeftOut() if skip_damaged else None)
+                return await Filters(code, since, endpoint).find(letters)
             except ChannelNotFound:
                 await opened.describe(channel)
                 return []
 
+    with passable():
+        found = run(work())
     columns = ("id", "failed", "code", "error", "endpoint", "attempts", "replays", "message")
     rows = [
         (
@@ -70,7 +75,7 @@ def list_letters(
             letter.cause(names.REPLAYS) or "0",
             letter.cause(names.ERROR_MESSAGE),
         )
-        for letter in run(work())
+        for letter in found
     ]
     emit_table(columns, rows, as_json=as_json, empty="There are no open letters.")
 
@@ -80,6 +85,7 @@ def show(
     channel: Name,
     id: Annotated[str, typer.Argument(help="PARTITION:OFFSET, as listed.")],
     invalid: Invalid = False,
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = None,
     registry: RegistryUrl = None,
     as_json: bool = Json,
@@ -91,10 +97,12 @@ def show(
 
     async def work() -> dict[str, Any]:
         async with connected(broker) as opened, contracts_of(registry) as contracts:
-            letter = await _letters(opened, channel, invalid).get(id)
+            left_out = LeftOut() if skip_damaged else None
+            letter = await _letters(opened, channel, invalid, left_out).get(id)
             return await readable(letter.message, contracts)
 
-    found = run(work())
+    with passable():
+        found = run(work())
     if as_json:
         emit_json(found)
         return
@@ -111,6 +119,7 @@ def replay(
     since: Since = None,
     endpoint: Endpoint = None,
     invalid: Invalid = False,
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
@@ -119,7 +128,7 @@ def replay(
     Example: dragoman channel dead replay orders --all --code broker
     """
     chosen = _chosen(ids, everything, Filters(code, since, endpoint))
-    _settle("replayed", chosen, channel, invalid, broker, as_json)
+    _settle("replayed", chosen, channel, invalid, LeftOut() if skip_damaged else None, broker, as_json)
 
 
 @app.command()
@@ -131,6 +140,7 @@ def discard(
     since: Since = None,
     endpoint: Endpoint = None,
     invalid: Invalid = False,
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = None,
     as_json: bool = Json,
 ) -> None:
@@ -139,7 +149,7 @@ def discard(
     Example: dragoman channel dead discard orders 0:17 0:18
     """
     chosen = _chosen(ids, everything, Filters(code, since, endpoint))
-    _settle("discarded", chosen, channel, invalid, broker, as_json)
+    _settle("discarded", chosen, channel, invalid, LeftOut() if skip_damaged else None, broker, as_json)
 
 
 def _chosen(ids: list[str] | None, everything: bool, filters: Filters) -> list[str] | Filters:
@@ -153,29 +163,32 @@ def _settle(
     chosen: list[str] | Filters,
     channel: str,
     invalid: bool,
+    left_out: LeftOut | None,
     broker: str | None,
     as_json: bool,
 ) -> None:
     async def work() -> int:
         async with connected(broker) as opened:
-            letters = _letters(opened, channel, invalid)
+            letters = _letters(opened, channel, invalid, left_out)
             if isinstance(chosen, Filters):
                 found = await chosen.find(letters)
             else:
-                found = [await letters.get(id) for id in chosen]
+                found = await letters.get_all(chosen)
             await (letters.replay(found) if how == "replayed" else letters.discard(found))
             return len(found)
 
-    count = run(work())
+    with passable():
+        count = run(work())
     if as_json:
-        emit_json({how: count})
+        emit_json({how: count} if left_out is None else {how: count, "damaged": left_out.count})
     else:
         say(f"{count} letter{'s' if count != 1 else ''} {how}.")
     if not count:
         answer_no()
 
 
-def _letters(broker: Broker, channel: str, invalid: bool) -> DeadLetters:
+def _letters(broker: Broker, channel: str, invalid: bool, left_out: LeftOut | None) -> DeadLetters:
     """``orders`` and ``orders.dead`` both mean the letters of ``orders``."""
     suffix = ".invalid" if invalid else ".dead"
-    return DeadLetters(broker, channel if channel.endswith(suffix) else channel + suffix)
+    name = channel if channel.endswith(suffix) else channel + suffix
+    return DeadLetters(broker, name, damaged=left_out)

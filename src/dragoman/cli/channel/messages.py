@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
 
@@ -23,40 +23,15 @@ from dragoman.cli.channel.options import (
     pairs,
 )
 from dragoman.cli.channel.showing import readable, show
+from dragoman.cli.damage import LeftOut, SkipDamaged, passable
 from dragoman.cli.output import Json, answer_no, emit_json, err, hint, run, say
 from dragoman.client.history import history
 from dragoman.client.jsonvalue import encode_json
 from dragoman.client.replay import replay as replay_channel
-from dragoman.core.errors import DamagedLog, MessageError
+from dragoman.core.errors import MessageError
 from dragoman.core.message import Message
 
 BATCH = 500
-
-SkipDamaged = Annotated[
-    bool, typer.Option("--skip-damaged", help="Leave out messages that cannot be read any more.")
-]
-
-T = TypeVar("T")
-
-
-class LeftOut:
-    """Names each damaged range that is left out, and counts the messages."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, damage: DamagedLog) -> None:
-        number = damage.until - damage.first
-        self.count += number
-        place = f"partition {damage.where.get('partition')}, offsets {damage.first} to {damage.until - 1}"
-        err.print(f"Left out {number} damaged: {place}.", markup=False, soft_wrap=True)
-
-
-async def _passable(work: Coroutine[Any, Any, T]) -> T:
-    try:
-        return await work
-    except DamagedLog as error:
-        raise error.passable("leave the messages out: add --skip-damaged.") from None
 
 
 def publish(
@@ -156,7 +131,8 @@ def tail(
                     return
 
     try:
-        run(_passable(work()))
+        with passable():
+            run(work())
     except KeyboardInterrupt:
         hint("Stopped.")
 
@@ -195,7 +171,8 @@ def replay(
                     progress=lambda sent: status.update(f"Replayed {sent:,} messages"),
                 )
 
-    sent = run(_passable(work()))
+    with passable():
+        sent = run(work())
     if as_json:
         answer = {"source": source, "target": target, "replayed": sent}
         emit_json({**answer, "damaged": left_out.count} if skip_damaged else answer)

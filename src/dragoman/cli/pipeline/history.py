@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dragoman.cli.damage import LeftOut, SkipDamaged, passable
 from dragoman.cli.output import Json, answer_no, emit_json, emit_table, say
 from dragoman.cli.pipeline.options import (
     BrokerUrl,
@@ -152,6 +153,7 @@ def infer(
     channel: Annotated[str, typer.Option(help="The channel with JSON messages and no contract.")],
     sample: Annotated[int, typer.Option(min=1, help="Messages to look at.")] = 10_000,
     schema_type: Annotated[str, typer.Option(help="JSON, AVRO, PROTOBUF or THRIFT.")] = "JSON",
+    skip_damaged: SkipDamaged = False,
     broker: BrokerUrl = "",
 ) -> None:
     """Propose a contract for untyped JSON messages.
@@ -160,4 +162,7 @@ def infer(
     """
     from dragoman.pipeline.inference import infer_schema
 
-    typer.echo(infer_schema(broker or default_broker(), channel, sample, schema_type.upper()))
+    left_out = LeftOut() if skip_damaged else None
+    with passable():
+        found = infer_schema(broker or default_broker(), channel, sample, schema_type.upper(), left_out)
+    typer.echo(found)
