@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman import Client, endpoint, record
+from dragoman.adapters.memory import MemoryBroker
 from dragoman.core.errors import EncodeError, StartupError
+from dragoman.core.message import Message
 from dragoman.language.generators.code import package
 from dragoman.language.model import Model, load_model
 from dragoman.language.parser import parse_strictly
-from dragoman.language.running.headers import header_check, to_be_given
+from dragoman.language.running.headers import header_check, needs_id, to_be_given
 from dragoman.schema.markers import Int
 
 TEXT = """API description Shop
@@ -51,6 +55,7 @@ def model(tmp_path: Path) -> Path:
         ({"trace": "x"}, "Placed has no header 'tenant'"),
         ({"tenant": "secret"}, "'tenant' of Placed is no int"),
         ({"tenant": str(2**31)}, "'tenant' of Placed is no int"),
+        ({"tenant": "1_0"}, "'tenant' of Placed is no int"),
         ({"tenant": "1", "urgent": "maybe"}, "'urgent' of Placed is no bool"),
         ({"tenant": "1", "trace": b"\xff"}, "'trace' of Placed is no string"),
     ],
@@ -131,8 +136,8 @@ def test_generated_senders_take_the_headers_that_are_needed(model: Path) -> None
 LEAVES = {
     "int": st.integers(-(2**31), 2**31 - 1).map(str),
     "long": st.integers(-(2**63), 2**63 - 1).map(str),
-    "double": st.floats().map(str),
-    "float": st.floats(width=32).map(str),
+    "double": st.floats(allow_nan=False, allow_infinity=False).map(str),
+    "float": st.floats(allow_nan=False, allow_infinity=False, width=32).map(str),
     "bool": st.sampled_from(["true", "false", "True", "False"]),
     "string": st.text(st.characters(exclude_categories=["Cs"])),
 }
@@ -154,3 +159,115 @@ def test_what_is_of_the_type_passes_and_rubbish_never_crashes(
         check((("h", data.draw(st.binary())),))
     except EncodeError as error:
         assert error.code == "message.header"
+
+
+@pytest.mark.parametrize("basic", ["int", "long", "float", "double"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "-",
+        "1_0",
+        " 7",
+        "7 ",
+        "7\n",
+        "+7",
+        "\u0667",
+        "0x7",
+        "7L",
+        "1_0.0",
+        "nan",
+        "-inf",
+        "Infinity",
+        "1e999",
+    ],
+)
+def test_numbers_that_other_languages_read_otherwise_are_refused(basic: str, value: str) -> None:
+    with pytest.raises(EncodeError, match=f"is no {basic}"):
+        checked(f"D<{basic}>", value.encode())
+
+
+@pytest.mark.parametrize(
+    ("basic", "value"),
+    [
+        ("int", "1.0"),
+        ("long", "1e3"),
+        ("float", "1e39"),
+        ("float", ".5"),
+        ("double", "5."),
+        ("bool", "TRUE\n"),
+    ],
+)
+def test_values_of_other_types_are_refused(basic: str, value: str) -> None:
+    with pytest.raises(EncodeError, match=f"is no {basic}"):
+        checked(f"D<{basic}>", value.encode())
+
+
+def checked(inner: str, value: bytes) -> None:
+    text = f'API description A data type H {{ "h": {inner} }} '
+    text += 'channel C on path "c" accepts message M expecting headers H payload D<int>'
+    model = Model(parse_strictly(text))
+    check = header_check(model, model.channels["C"].messages[0], "a.mdsl:1")
+    assert check is not None
+    check((("h", value),))
+
+
+NAMED = """API description Shop
+data type Order { "id": ID<int> }
+data type Named { "message-id": MD<string> }
+channel Orders on path "orders" accepts message Placed expecting headers Named payload Order
+channel Questions
+  request message Ask on path "ask" expecting headers Named payload Order
+  reply message Tell on path "tell" delivering headers Named payload Order
+message endpoint Web uses channels: Orders, Questions
+message endpoint Store provides channels: Orders, Questions
+"""
+
+
+@pytest.mark.parametrize("replay", [True, False], ids=["positions", "no-positions"])
+async def test_message_ids_that_a_model_wants_are_written_by_the_client(
+    replay: bool, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On brokers that need ids anyway, and on others; each way of sending, and replies."""
+    model.write_text(NAMED)
+    broker = MemoryBroker(f"memory://{tmp_path.name}{replay}")
+    broker.capabilities = dataclasses.replace(broker.capabilities, replay=replay)
+    await broker.connect()
+    sent: list[Message] = []
+    publish = broker.publish
+
+    async def noted(messages: Sequence[Message], delay: float = 0.0) -> object:
+        sent.extend(messages)
+        return await publish(messages, delay)
+
+    monkeypatch.setattr(broker, "publish", noted)
+
+    @endpoint("ask")
+    async def oracle(question: Order) -> Order:
+        return question
+
+    @endpoint("orders")
+    async def store(order: Order) -> None: ...
+
+    async with (
+        Client(broker, "memory://", [oracle, store], model=model, as_="Store") as client,
+        Client(broker, client.registry, model=model, as_="Web") as web,
+    ):
+        await web.publish("orders", Order(1))
+        await web.publish_many("orders", [Order(2), Order(3)])
+        await web.publish_many("orders", [Order(4), Order(5)], key=lambda order: order.id)
+        await web.publish_in_parts("orders", Order(6))
+        await web.publish("orders", Order(7), headers={"message-id": "mine"})
+        assert await web.request("ask", Order(8), reply=Order, timeout=60.0) == Order(8)
+    await broker.close()
+    ids = [message.header("message-id") for message in sent]
+    assert len(ids) == len(set(ids)) == 9 and None not in ids
+    assert b"mine" in ids
+
+
+def test_generated_senders_do_not_ask_for_message_ids(model: Path) -> None:
+    model.write_text(NAMED)
+    loaded = load_model(model)
+    assert all(needs_id(loaded, each) for known in loaded.channels.values() for each in known.messages)
+    [web] = [each.text for each in package(loaded, "shop.mdsl") if each.path == "web.py"]
+    assert "headers" not in web

@@ -31,6 +31,7 @@ from dragoman.client.sequence.assembling import Assembler, without_parts
 from dragoman.client.straight import Straight
 from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.brokered import in_transaction
+from dragoman.client.transactional.identity import needs_ids
 from dragoman.client.transactional.receiving import Once
 from dragoman.core.broker import Broker, Subscription
 from dragoman.schema.records import is_record
@@ -181,6 +182,7 @@ class Assembly:
             endpoint.correlation,
             counters,
             endpoint.reply_expires_in,
+            endpoint.reply_named or needs_ids(broker),
         )
 
     def _failures(self, endpoint: Endpoint) -> Failures:

@@ -67,6 +67,8 @@ class Endpoint:
     """It says that it may return nothing; then nobody is answered."""
     reply_expires_in: float | None = None
     """Seconds after which its reply is of no use any more."""
+    reply_named: bool = False
+    """Whether its reply has a message id also where the broker can do without."""
     selection: Selection | None = None
     """Which messages it is for, if a model says so."""
     chose_group: bool = True

@@ -57,13 +57,13 @@ class Producer(Generic[T]):
         sending: Sending = Sending(),
     ) -> None:
         self.channel = channel
-        self._expires_in, self._in_parts, self._check_headers = sending
+        self._expires_in, self._in_parts, self._check_headers, is_named = sending
         self._bound = bound
         self._encode = bound.encode
         self._broker = broker
         self._contracts = contracts
         self._counters = counters
-        self._needs_ids = needs_ids(broker)
+        self._needs_ids = is_named or needs_ids(broker)
         self._loop = asyncio.get_running_loop()
         self._key_encoders: dict[type, Callable[[Any], bytes | None]] = {
             type(None): plain_key,
@@ -117,11 +117,15 @@ class Producer(Generic[T]):
             await self._learn_key(type(key))
         raw_key = self._key_encoders[type(key)](key)
         payload = None if value is None else self._encode(value)
+        return Message(self.channel, payload, raw_key, self._complete(pairs, value is None), partition)
+
+    def _complete(self, pairs: Headers, is_tombstone: bool = False) -> Headers:
+        """With what the client adds to the headers of one message, and checked then."""
         if self._needs_ids:
             pairs = named(pairs)
-        if self._check_headers is not None and value is not None:
+        if self._check_headers is not None and not is_tombstone:
             self._check_headers(pairs)
-        return Message(self.channel, payload, raw_key, pairs, partition)
+        return pairs
 
     async def publish_many(
         self,
@@ -136,8 +140,8 @@ class Producer(Generic[T]):
         if delay:
             self._check_delay(delay)
         channel, encode, pairs = self.channel, self._encode, self._expiring(headers_of(headers), None)
-        if self._check_headers is not None:
-            self._check_headers(pairs)
+        if not self._needs_ids:
+            pairs = self._complete(pairs)
         messages: Sequence[Message]
         if key is None:
             messages = Alike(channel, list(map(encode, values)), pairs, partition)
@@ -151,7 +155,7 @@ class Producer(Generic[T]):
                 for each, value in keyed
             ]
         if self._needs_ids:
-            messages = [each._replace(headers=named(each.headers)) for each in messages]
+            messages = [each._replace(headers=self._complete(each.headers)) for each in messages]
         if self._in_parts:
             return [(await self._publish_parts(each, PART, delay))[-1] for each in messages]
         if gather(messages):

@@ -22,7 +22,7 @@ from dragoman.client.headers import (
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.pausing import clock_of
 from dragoman.client.transactional.brokered import gather
-from dragoman.client.transactional.identity import answer_id, needs_ids
+from dragoman.client.transactional.identity import answer_id
 from dragoman.core.broker import Broker
 from dragoman.core.errors import ChannelNotFound, ConfigurationError, EncodeError
 from dragoman.core.message import Headers, Message, header
@@ -47,6 +47,8 @@ class Answers:
     correlation: Correlation | None
     counters: ChannelMetrics
     expires_in: float | None = None
+    named: bool = False
+    """Whether each answer has a message id."""
 
     async def reply(self, delivery: Delivery, value: Any, *more: tuple[str, bytes]) -> None:
         """Send one reply. ``more`` are headers beside the correlation."""
@@ -138,7 +140,7 @@ class Answers:
     ) -> None:
         try:
             message = Message(target, payload, delivery.message.key, pairs)
-            if needs_ids(self.broker) and message.header(MESSAGE_ID) is None:
+            if self.named and message.header(MESSAGE_ID) is None:
                 # Before the expiry, which differs when the answer is sent again.
                 pairs = (*pairs, (MESSAGE_ID, answer_id(delivery, message)))
                 message = message._replace(headers=pairs)

@@ -24,6 +24,8 @@ class Sending(NamedTuple):
     """As a sequence, however large they are."""
     check_headers: Callable[[Headers], None] | None = None
     """Raises ``EncodeError`` for headers that are not the model's."""
+    named: bool = False
+    """With a message id, also where the broker can do without."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from dragoman.client.headers import CORRELATION_ID, EXPIRES_AT, REPLY_TO
+from dragoman.client.headers import CORRELATION_ID, EXPIRES_AT, MESSAGE_ID, REPLY_TO
 from dragoman.core.errors import EncodeError
 from dragoman.core.message import Headers, header
 from dragoman.language import syntax as s
 from dragoman.language.model import Model
+from dragoman.language.running.parameters import WRITTEN
 from dragoman.language.shape import Named, Record, Scalar, Shape, shape_of
 
 _DEEPEST = 16
 """Data types may refer to each other in a circle."""
 _LONGEST_NUMBER = 400
+_LARGEST_FLOAT = float.fromhex("0x1.fffffep+127")
 
 
 class Declared(NamedTuple):
@@ -35,12 +38,17 @@ def declared(model: Model, message: s.Message) -> list[Declared]:
 
 def to_be_given(model: Model, message: s.Message) -> list[str]:
     """Headers that a message needs, and that the client does not write by itself."""
-    own = {EXPIRES_AT} if message.expires else set[str]()
+    own = {MESSAGE_ID, EXPIRES_AT} if message.expires else {MESSAGE_ID}
     if message.part == "request":
         own |= {CORRELATION_ID, REPLY_TO}
     elif message.part == "reply":
         own.add(CORRELATION_ID)
     return [each.name for each in declared(model, message) if not each.optional and each.name not in own]
+
+
+def needs_id(model: Model, message: s.Message) -> bool:
+    """Whether the model wants each message to have an id. A client then writes one on every broker."""
+    return any(each.name == MESSAGE_ID and not each.optional for each in declared(model, message))
 
 
 def _fields(model: Model, record: Record) -> Iterator[Declared]:
@@ -89,18 +97,18 @@ def _refused(what: str, name: str, place: str) -> EncodeError:
 
 
 def _is(basic: str | None, value: bytes) -> bool:
-    """Headers are text; a number is one that text can be read as."""
+    """Headers are text; a number is one that readers in all languages take for the same."""
     try:
-        match basic:
-            case "int" | "long":
-                bound = 2 ** (31 if basic == "int" else 63)
-                return len(value) <= _LONGEST_NUMBER and -bound <= int(value) < bound
-            case "float" | "double":
-                float(value)
-            case "bool":
-                return value.lower() in (b"true", b"false")
-            case "string":
-                value.decode()
-    except ValueError:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return basic not in (*WRITTEN, "string")
+    written = WRITTEN.get(basic or "")
+    if written is not None and written.fullmatch(text) is None:
         return False
+    match basic:
+        case "int" | "long":
+            bound = 2 ** (31 if basic == "int" else 63)
+            return len(text) <= _LONGEST_NUMBER and -bound <= int(text) < bound
+        case "float" | "double":
+            return abs(float(text)) <= (_LARGEST_FLOAT if basic == "float" else sys.float_info.max)
     return True

@@ -10,17 +10,23 @@ from dragoman.language.path import channel_name, path_names
 
 VALUE = re.compile(r"[A-Za-z0-9_-]+")
 """What may stand for a parameter of any type."""
-_VALUES: Mapping[str, re.Pattern[str]] = {
+_WHOLE = re.compile("-?[0-9]+")
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+WRITTEN: Mapping[str, re.Pattern[str]] = {
     "bool": re.compile("[Tt]rue|[Ff]alse"),
-    "int": re.compile("-?[0-9]+"),
-    "long": re.compile("-?[0-9]+"),
+    "int": _WHOLE,
+    "long": _WHOLE,
+    "float": _DECIMAL,
+    "double": _DECIMAL,
 }
-"""What may stand for one of these types. A number with a dot cannot be part of a name."""
+"""How values of these types are written as text, in headers and in names of channels."""
+_IN_NAMES = ("bool", "int", "long")
+"""Types of which all values can be part of a name. A number with a dot cannot."""
 _MARK = re.compile(r"0parameter([0-9]+)x")
 
 
 def values_of_type(basic: str) -> re.Pattern[str]:
-    return _VALUES.get(basic, VALUE)
+    return WRITTEN[basic] if basic in _IN_NAMES else VALUE
 
 
 def pattern(path: s.Path, typed: bool = True) -> re.Pattern[str]:

@@ -21,7 +21,7 @@ from dragoman.language.generators.code.records import payload_record
 from dragoman.language.model import Interaction, Model, load_model
 from dragoman.language.path import channel_name, path_names
 from dragoman.language.running.conditions import Select
-from dragoman.language.running.headers import header_check, to_be_given
+from dragoman.language.running.headers import header_check, needs_id, to_be_given
 from dragoman.language.running.parameters import mistyped, pattern, values_in
 from dragoman.language.running.payloads import unlike, with_payload_types
 from dragoman.language.running.places import broker_url
@@ -89,7 +89,7 @@ class Role:
             )
         message = interaction.message
         check = header_check(self.model, message, self.place(message))
-        return Sending(_expiry(message), _in_parts(message), check)
+        return Sending(_expiry(message), _in_parts(message), check, needs_id(self.model, message))
 
     def owned(self, channel: str) -> Owned | None:
         found = self._carried(channel)
@@ -115,7 +115,9 @@ class Role:
             middleware = (Deduplicate(), *middleware)
         reply = _reply_of(interaction)
         correlation, address, lasts = endpoint.correlation, endpoint.reply_to, endpoint.reply_expires_in
+        is_named = endpoint.reply_named
         if reply is not None and endpoint.reply is not None:
+            is_named = is_named or needs_id(self.model, reply)
             pointed = reply.pointed("CORRELATION_ID")
             correlation = correlation or (read_correlation(pointed.pointer.value) if pointed else None)
             address = address or self._reply_channel(endpoint.channel, interaction, reply)
@@ -129,6 +131,7 @@ class Role:
             correlation=correlation,
             reply_to=address,
             reply_expires_in=lasts,
+            reply_named=is_named,
         )
 
     def _selection(self, interaction: Interaction) -> Selection | None:
