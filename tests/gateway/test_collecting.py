@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -147,3 +150,36 @@ async def test_a_confirmation_that_is_refused_is_an_error(server: Server, key: S
         with pytest.raises(ClientError) as caught:
             await client.confirm(ask(), resource="service.elsewhere")
         assert caught.value.code == "gateway.envelope.destination"
+
+
+FORKING = """
+import os, sys
+from dragoman.gateway.envelope import collection, request
+
+asked = request("service.x", "select", client_id="c")
+
+def tell():
+    ids = {collection(asked, done=done).text("collectionId") for done in (False, True, False)}
+    os.write(1, f"{' '.join(ids)}\\n".encode())
+
+def fork(depth):
+    tell()
+    for _ in range(2 if depth else 0):
+        child = os.fork()
+        if not child:
+            fork(depth - 1)
+            os._exit(0)
+        os.waitpid(child, 0)
+    tell()
+
+fork(2)
+"""
+
+
+def test_each_process_collects_under_an_id_of_its_own_also_when_it_was_forked() -> None:
+    """Else the workers of a server would share one, and two of them could collect the same response."""
+    ended = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, check=True, timeout=60)
+    told = ended.stdout.decode().splitlines()
+    # A parent, two children of it, and two of each: all tell twice, and stay at what they told.
+    assert sorted(Counter(told).values()) == [2] * 7
+    assert all(len(id.split()) == 1 for id in told)

@@ -5,6 +5,7 @@ The originator is written once, with the first request, and copied into everythi
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,7 +24,6 @@ MESSAGE = "message"
 OK = "OK"
 COLLECTOR = "collectionId"
 """The datum with the collection id, in what is sent to the collection point."""
-_PROCESS = secrets.token_hex(16)
 FAILURE = "failure"
 """The check of a status that says there is no answer. A record with a field of that name has none."""
 
@@ -142,6 +142,21 @@ def parts(id: str) -> tuple[str, ...]:
     return tuple(each.replace("~1", "-").replace("~0", "~") for each in id.split("-"))
 
 
+class _Process:
+    """The collection id of this process. A forked process makes its own: with one id both could collect."""
+
+    def __init__(self) -> None:
+        self.renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        self.id = secrets.token_hex(16)
+
+
+_PROCESS = _Process()
+
+
 def collection(
     of: Envelope,
     *,
@@ -157,6 +172,7 @@ def collection(
     If it is empty, no id is sent.
     """
     method = Method.DELETE if done else Method.SELECT
+    collector = _PROCESS.id if collector is None else collector
     authorization = of.client.authorization if token is None else token
     return Envelope(
         destination=_destination(resource, method, of.destination.entity, of.destination.version),
@@ -167,7 +183,7 @@ def collection(
             authorization=authorization,
         ),
         originator=of.originator,
-        data=[datum(COLLECTOR, found)] if (found := _PROCESS if collector is None else collector) else [],
+        data=[datum(COLLECTOR, collector)] if collector else [],
     )
 
 
