@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import ast
-from itertools import islice, pairwise
+import asyncio
+from dataclasses import replace
+from itertools import count, islice, pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import dragoman
-from dragoman.core.backoff import Backoff, contention
+from dragoman.adapters.mqtt.channels import Filters
+from dragoman.adapters.mqtt.options import options_of
+from dragoman.adapters.mqtt.session import Session
+from dragoman.core.backoff import RECONNECT, Backoff, contention
+from dragoman.core.ending import end
+from dragoman.core.errors import BrokerUnavailable, DiscoveryUnavailable
+from dragoman.core.message import Message
+from dragoman.topology.etcd.watch import Watch
 
 lengths = st.floats(1e-6, 1e6)
 
@@ -57,6 +67,84 @@ def test_waits_are_computed_nowhere_else() -> None:
                 if powers or (isinstance(part, ast.Call) and "random" in ast.unparse(part.func)):
                     found.append(f"{path.name}:{node.lineno}")
     assert found == []
+
+
+class Noted(Backoff):
+    """Notes its waits, without jitter, and lets nobody wait."""
+
+    noted: ClassVar[list[float]]
+
+    def wait_s(self, failures: int) -> float:
+        self.noted.append(replace(RECONNECT, jitter=0.0).wait_s(failures))
+        return 0.0
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits of those below, in the order in which they wait."""
+    monkeypatch.setattr(Noted, "noted", [], raising=False)
+    backoff = Noted(RECONNECT.first_s, RECONNECT.longest_s)
+    monkeypatch.setattr("dragoman.adapters.mqtt.session.REST", backoff)
+    monkeypatch.setattr("dragoman.topology.etcd.watch.RECONNECT", backoff)
+    return Noted.noted
+
+
+GROWING = [0.1, 0.2, 0.4, 0.8]
+
+
+async def test_waits_for_mqtt_grow_from_the_first_and_begin_again_after_success(
+    noted: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(
+        options_of("mqtt://nowhere"),
+        "client",
+        0,
+        Filters((), ()),
+        None,  # type: ignore[arg-type]
+        read=lambda incoming: Message("c", b""),
+        wake=lambda: None,
+        is_ours=lambda: True,
+        offsets=count(),
+    )
+    outcomes, done = iter([True, False, False, False, True, False, True]), asyncio.Event()
+
+    async def connect() -> None:
+        session._gone.clear()
+        worked = next(outcomes, None)
+        if worked is None:
+            done.set()
+        elif worked:
+            # Lost again as soon as it is there.
+            session._gone.set()
+        else:
+            raise BrokerUnavailable("away")
+
+    monkeypatch.setattr(session, "_connect", connect)
+    await session.open()
+    async with asyncio.timeout(60):
+        await done.wait()
+    await session.close()
+    assert noted == [*GROWING, 0.1, 0.2, 0.1]
+
+
+async def test_waits_for_etcd_grow_from_the_first_and_begin_again_after_success(noted: list[float]) -> None:
+    class Following:
+        def disconnected(self, why: str) -> None: ...
+
+    class Trying(Watch):
+        outcomes = iter([True, False, False, False, True, False])
+
+        async def _follow(self) -> None:
+            self._is_connected = next(self.outcomes, False)
+            raise DiscoveryUnavailable("broken")
+
+    watch = Trying(None, "", Following())  # type: ignore[arg-type]
+    running = asyncio.create_task(watch.run())
+    async with asyncio.timeout(60):
+        while len(noted) < 6:
+            await asyncio.sleep(0)
+    await end(running)
+    assert noted[:6] == [*GROWING, 0.1, 0.2]
 
 
 @pytest.mark.parametrize("failures", [0, 1, 2, 65, 10**6])

@@ -131,18 +131,17 @@ class Session:
         self._asking = False
 
     async def _keep(self) -> None:
-        failures = 0
+        waits = REST.waits_s()
         while True:
             await self._gone.wait()
             if not self._is_ours():
                 return
-            await asyncio.sleep(REST.wait_s(failures))
+            await asyncio.sleep(next(waits))
             try:
                 await self._connect()
-                failures = 0
+                waits = REST.waits_s()
             except DragomanError as error:
                 self.failure = error
-                failures += 1
                 self._gone.set()
 
     def _came(self, incoming: Incoming) -> None:

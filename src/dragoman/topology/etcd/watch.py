@@ -93,7 +93,8 @@ class Watch:
                 self._follower.disconnected(repr(error))
             finally:
                 self._is_connected = False
-            await asyncio.sleep(RECONNECT.wait_s(failures))
+            # That the connection broke is a failure, too, and comes before those of making a new one.
+            await asyncio.sleep(RECONNECT.wait_s(failures + 1))
 
     async def _follow(self) -> None:
         """Until something breaks, and something does."""
