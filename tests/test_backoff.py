@@ -55,12 +55,15 @@ def test_a_backoff_counts_from_the_first_failure() -> None:
     assert list(islice(steady.waits_s(), 4)) == [1.0, 2.0, 4.0, 8.0]
 
 
+WAITING = ("sleep", "call_later", "call_at", "after")
+
+
 def test_waits_are_computed_nowhere_else() -> None:
-    """A sleep whose length is a power, a product or chance is a formula of its own."""
+    """A sleep or a timer whose length is a power, a product or chance is a formula of its own."""
     found = []
     for path in sorted(Path(dragoman.__file__).parent.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if not (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "sleep"):
+            if not (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in WAITING):
                 continue
             for part in (inner for argument in node.args for inner in ast.walk(argument)):
                 powers = isinstance(part, ast.BinOp) and isinstance(part.op, ast.Pow | ast.Mult)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from dragoman.core.backoff import Backoff
 from dragoman.gateway.sep.frames import Ack, Part
 
 _FIRST_WAIT = 0.25
@@ -121,8 +122,9 @@ class Outgoing:
             self._timer.cancel()
         if self._missing or self._probe:
             seconds = self._round_trip.wait if self._missing else max(_FIRST_WAIT, self._round_trip.wait)
-            # RFC 6298's timer, set for each acknowledgement: no back-off of ours.
-            self._timer = self._loop.call_later(min(_LONGEST_WAIT, seconds * 2**self._vain), self._in_vain)
+            # Without jitter: round trips are measured by what this timer sends.
+            backoff = Backoff(seconds, _LONGEST_WAIT, jitter=0.0)
+            self._timer = self._loop.call_later(backoff.wait_s(self._vain + 1), self._in_vain)
 
     def _in_vain(self) -> None:
         self._vain = min(self._vain + 1, 8)
