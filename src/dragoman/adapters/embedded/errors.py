@@ -6,7 +6,6 @@ import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
 from dragoman.core.errors import BrokerUnavailable
@@ -21,9 +20,15 @@ class DiskFull(BrokerUnavailable):
     """There is no room. What publishes is refused, and what reads goes on."""
 
 
-@lru_cache(maxsize=10_000)
+_logged: set[tuple[Path, int, int]] = set()
+
+
 def log_damage(folder: Path, first: int, until: int) -> None:
     """Write one line for each damaged range that this process meets."""
+    place = folder, first, until
+    if place in _logged:
+        return
+    _logged.add(place)
     log.error(
         "The messages %d to %d are damaged in the log, or missing. The files are left as they are.",
         first,
