@@ -6,45 +6,53 @@ between, and the response would be lost. So the caller confirms, when it has the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
 
 import msgspec
 
 from dragoman.core.errors import ClientError
 from dragoman.gateway.envelope.derivation import collection
 from dragoman.gateway.envelope.model import Envelope
-from dragoman.gateway.envelope.wire import from_json, to_json
+from dragoman.gateway.envelope.wire import from_json
 from dragoman.gateway.limits import EnvelopeLimits
 
 ANY_SIZE = EnvelopeLimits(bytes=2**31, datums=2**31, depth=2**31)
 
-Send = Callable[[bytes], Awaitable[tuple[int, bytes]]]
-"""Takes a collection as JSON to the gateway. Gives status and body, which mean the same by HTTP and SEP."""
+
+class CollectingClient(ABC):
+    """A client of a gateway, by HTTP or SEP. What it sends and what it is answered is the same."""
+
+    async def confirm(
+        self,
+        asked: Envelope,
+        *,
+        timeout: float = 30.0,
+        resource: str = "service.collection",
+        token: str | None = None,
+        collector: str | None = None,
+    ) -> None:
+        """Let the gateway forget a response that ``collect`` gave with the same arguments.
+
+        Call it when the response is handled or stored: after a crash before that, it is collected again.
+        Repeat it if it fails. Raises as ``collect`` does.
+        """
+        done = collection(asked, resource=resource, token=token, collector=collector, done=True)
+        check(204, *await self._send(done, timeout))
+
+    @abstractmethod
+    async def _send(self, wanted: Envelope, timeout: float) -> tuple[int, bytes]:
+        """Take a collection to the gateway; status and body, which mean the same by HTTP and SEP."""
 
 
-async def collected(
-    asked: Envelope, send: Send, *, resource: str, token: str | None, collector: str | None
-) -> Envelope | None:
-    """The response to a request, or ``None`` if there is none (yet).
+def response_in(status: int, body: bytes) -> Envelope | None:
+    """What a collection is answered: the response, or ``None`` if there is none (yet).
 
-    The gateway keeps it until ``confirmed``, and gives it to the same ``collector`` again.
     Raises ``ClientError`` if the gateway refuses the question.
     """
-    wanted = collection(asked, resource=resource, token=token, collector=collector)
-    status, body = await send(to_json(wanted))
     if status == 204:
         return None
-    check(status, 200, body)
+    check(200, status, body)
     return from_json(body, ANY_SIZE)
-
-
-async def confirmed(
-    asked: Envelope, send: Send, *, resource: str, token: str | None, collector: str | None
-) -> None:
-    """Tell the gateway that ``collector`` has the response. Raises ``ClientError`` if it is refused."""
-    done = collection(asked, resource=resource, token=token, collector=collector, done=True)
-    status, body = await send(to_json(done))
-    check(status, 204, body)
 
 
 class _Error(msgspec.Struct):
@@ -52,7 +60,7 @@ class _Error(msgspec.Struct):
     message: str
 
 
-def check(status: int, wanted: int, body: bytes) -> None:
+def check(wanted: int, status: int, body: bytes) -> None:
     """Raises ``ClientError`` with the gateway's own code and words for any other status."""
     if status == wanted:
         return

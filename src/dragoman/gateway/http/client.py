@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -10,8 +9,9 @@ import httpx
 import msgspec
 
 from dragoman.core.errors import BrokerUnavailable
-from dragoman.gateway.collecting import check, collected, confirmed
+from dragoman.gateway.collecting import CollectingClient, check, response_in
 from dragoman.gateway.drop_off import Receipt
+from dragoman.gateway.envelope.derivation import collection
 from dragoman.gateway.envelope.model import Envelope
 from dragoman.gateway.envelope.wire import to_json
 
@@ -20,7 +20,7 @@ _SLACK = 30.0
 """Seconds that an answer may take in addition to what it waits for."""
 
 
-class HttpClient:
+class HttpClient(CollectingClient):
     """``web`` takes the place of a connection pool of its own.
 
     async with HttpClient("https://gateway.example") as gateway:
@@ -49,7 +49,7 @@ class HttpClient:
         Raises ``ClientError`` if the gateway does not accept it, ``BrokerUnavailable`` if it does not answer.
         """
         status, body = await self._post("/drop-off", to_json(asked), _SLACK)
-        check(status, 202, body)
+        check(202, status, body)
         return msgspec.json.decode(body, type=Receipt)
 
     async def collect(
@@ -66,24 +66,11 @@ class HttpClient:
         Repeat it if it fails: until you ``confirm`` the response, the same collector gets it again. Raises as
         ``drop_off`` does.
         """
-        send = partial(self._post, f"/collection?wait={wait:g}", timeout=wait + _SLACK)
-        return await collected(asked, send, resource=resource, token=token, collector=collector)
+        wanted = collection(asked, resource=resource, token=token, collector=collector)
+        return response_in(*await self._send(wanted, wait + _SLACK, wait))
 
-    async def confirm(
-        self,
-        asked: Envelope,
-        *,
-        resource: str = "service.collection",
-        token: str | None = None,
-        collector: str | None = None,
-    ) -> None:
-        """Let the gateway forget a response that ``collect`` gave with the same arguments.
-
-        Call it when the response is handled or stored: after a crash before that, it is collected again.
-        Repeat it if it fails. Raises as ``drop_off`` does.
-        """
-        send = partial(self._post, "/collection", timeout=_SLACK)
-        await confirmed(asked, send, resource=resource, token=token, collector=collector)
+    async def _send(self, wanted: Envelope, timeout: float, wait: float = 0.0) -> tuple[int, bytes]:
+        return await self._post(f"/collection?wait={wait:g}", to_json(wanted), timeout)
 
     async def _post(self, path: str, body: bytes, timeout: float) -> tuple[int, bytes]:
         try:

@@ -7,12 +7,13 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Self
 
 from dragoman.core.errors import BrokerUnavailable, ClientError, ReplyTimeout
-from dragoman.gateway.collecting import collected, confirmed
+from dragoman.gateway.collecting import CollectingClient, response_in
+from dragoman.gateway.envelope.derivation import collection
 from dragoman.gateway.envelope.model import Envelope
+from dragoman.gateway.envelope.wire import to_json
 from dragoman.gateway.sep.assembling import Assembly
 from dragoman.gateway.sep.datagram import (
     LAST_NUMBER,
@@ -99,7 +100,7 @@ class _Request:
         self.late: asyncio.TimerHandle | None = None
 
 
-class SepClient(asyncio.DatagramProtocol):
+class SepClient(CollectingClient, asyncio.DatagramProtocol):
     """``key`` is the server's public key, which the client has to know beforehand.
 
     async with SepClient("gateway.example", 8090, PublicKey.from_text(text)) as client:
@@ -181,25 +182,11 @@ class SepClient(asyncio.DatagramProtocol):
         Repeat it if it fails: until you ``confirm`` the response, the same collector gets it again. Raises as
         ``request`` does, and ``ClientError`` if the gateway refuses the question.
         """
-        send = partial(self.request, Operation.COLLECT, timeout=timeout)
-        return await collected(asked, send, resource=resource, token=token, collector=collector)
+        wanted = collection(asked, resource=resource, token=token, collector=collector)
+        return response_in(*await self._send(wanted, timeout))
 
-    async def confirm(
-        self,
-        asked: Envelope,
-        *,
-        timeout: float = 30.0,
-        resource: str = "service.collection",
-        token: str | None = None,
-        collector: str | None = None,
-    ) -> None:
-        """Let the gateway forget a response that ``collect`` gave with the same arguments.
-
-        Call it when the response is handled or stored: after a crash before that, it is collected again.
-        Repeat it if it fails. Raises as ``collect`` does.
-        """
-        send = partial(self.request, Operation.COLLECT, timeout=timeout)
-        await confirmed(asked, send, resource=resource, token=token, collector=collector)
+    async def _send(self, wanted: Envelope, timeout: float) -> tuple[int, bytes]:
+        return await self.request(Operation.COLLECT, to_json(wanted), timeout)
 
     async def _ask(self, message: bytes) -> Reply:
         request = _Request(self._next_stream)
