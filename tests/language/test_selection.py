@@ -134,6 +134,32 @@ async def test_what_a_sharing_consumer_does_not_want_is_a_dead_letter(tmp_path: 
             assert "50.0" not in said and "150.0" not in said
 
 
+@pytest.mark.parametrize("other", ["orders.eu", "orders.us"], ids=["same value", "other value"])
+async def test_on_a_path_with_parameters_no_model_is_at_fault_and_no_message_is_lost(
+    tmp_path: Path, other: str
+) -> None:
+    """Which values the others take is not known, so a message may be a dead letter that none could get."""
+    file = tmp_path / "m.mdsl"
+    model = text().replace('on path "orders"', 'on path "orders/${region}" with region: string')
+    file.write_text(model)
+    assert conflicts(model) == []
+
+    @endpoint("orders.eu")
+    async def small(order: Order) -> None: ...
+
+    @endpoint(other)
+    async def large(order: Order) -> None: ...
+
+    async with running(file, small, large) as (first, second, shop):
+        await shop.publish_many("orders.eu", [Order(number, amount(number)) for number in range(40)])
+        counts = [each.metrics.of("orders.eu") for each in (first, second)]
+        await until(lambda: sum(each.handled + each.dead for each in counts) == 40)
+        assert sum(each.unselected for each in counts) == 0
+        assert len(letters(first, "orders.eu.dead")) == sum(each.dead for each in counts)
+        if other == "orders.us":
+            assert counts[0].dead == 20
+
+
 async def test_what_no_sharing_consumer_wants_is_a_dead_letter_too(tmp_path: Path) -> None:
     file, seen = tmp_path / "m.mdsl", Take()
     file.write_text(text(large=LARGE.replace("100", "1000")))

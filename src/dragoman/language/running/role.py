@@ -135,6 +135,11 @@ class Role:
         )
 
     def _selection(self, interaction: Interaction) -> Selection | None:
+        """What the endpoint wants, and the others of its group that select differently.
+
+        On a path with parameters, the others may take other values and never get these messages. Neither the
+        model nor a client can tell. So they count as rivals: a needless dead letter is better than a loss.
+        """
         if not interaction.use.conditions:
             return None
         rivals = {}
