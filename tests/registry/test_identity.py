@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,13 @@ from dragoman.core.database import Database
 from dragoman.core.errors import NotFound
 from dragoman.core.loading import DATABASES, FORMATS, load, scheme_of
 from dragoman.core.registry import Registry
-from dragoman.core.schema import Schema
+from dragoman.core.schema import Reference, Schema
 from dragoman.registry import connect
 from dragoman.registry.http.server import Server
 from dragoman.registry.limits import Limits
+from dragoman.registry.name import parse_name
 from dragoman.registry.parsing import Parser
-from dragoman.registry.store import tables
+from dragoman.registry.store import schemas, tables
 from dragoman.registry.upgrading import upgrade
 
 FIELDS = [
@@ -196,25 +198,28 @@ def test_among_equal_versions_the_one_with_the_same_text_is_found(api: httpx.Cli
     assert api.post("/subjects/new/versions", json={"schema": texts[1]}).json() == {"id": 20}
 
 
-SHAPE_1 = tables.STEPS[:1]
-
-
 def opened(url: str) -> Database:
     database: Database = load(DATABASES, scheme_of(url))(url)
     return database
 
 
-def written_by_an_older_program(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of the first shape with one Avro schema, one JSON schema and one that nobody can parse."""
+def of_shape(url: str, monkeypatch: pytest.MonkeyPatch, shape: int) -> Database:
+    """An empty database as an older program made it."""
     database = opened(url)
     with database.transaction() as tx:
         for name in ("contexts", "schemas", "references", "contracts", "versions", "settings", "bindings"):
             tx.execute(f"DROP TABLE IF EXISTS registry_{name}")
         for name in ("history", "keys", "migrations"):
             tx.execute(f"DROP TABLE IF EXISTS registry_{name}")
-    monkeypatch.setattr(tables, "STEPS", SHAPE_1)
-    tables.migrate(database)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "STEPS", tables.STEPS[:shape])
+        tables.migrate(database)
+    return database
+
+
+def written_by_an_older_program(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database of the first shape with one Avro schema, one JSON schema and one that nobody can parse."""
+    database = of_shape(url, monkeypatch, 1)
     compact = json.dumps(ORDER, separators=(",", ":"))
     rows = [
         (1, "6f3f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a1", "AVRO", compact, None),
@@ -250,6 +255,97 @@ async def test_what_an_older_program_wrote_is_found(store: str, monkeypatch: pyt
     with pytest.raises(NotFound):
         await registry.find("s1", Schema("AVRO", DIFFERENT["an alias"]))
     await registry.close()
+
+
+A = {"type": "record", "name": "A", "namespace": "n", "fields": [{"name": "x", "type": "int"}]}
+WIDER_A = {**A, "fields": [*A["fields"], {"name": "y", "type": "int", "default": 0}]}
+USES_A = {"type": "record", "name": "B", "namespace": "n", "fields": [{"name": "a", "type": "n.A"}]}
+
+
+def with_latest_references(url: str, monkeypatch: pytest.MonkeyPatch, shape: int) -> None:
+    """As programs wrote it that stored "latest" itself, with and without identities."""
+    database = of_shape(url, monkeypatch, shape)
+    rows = [
+        (1, "a", 1, json.dumps(A), []),
+        (2, "a", 2, json.dumps(WIDER_A), []),
+        (3, "b", 1, json.dumps(USES_A), [("n.A", "a", -1)]),
+        # A reference with a number, one that leads nowhere, and a schema that cannot be parsed.
+        (4, "c", 1, json.dumps({**USES_A, "name": "C"}), [("n.A", "a", 1)]),
+        (5, "d", 1, json.dumps({**USES_A, "name": "D"}), [("n.A", "nowhere", -1)]),
+        (6, "e", 1, "not a schema", [("n.A", "a", -1)]),
+    ]
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO registry_contexts VALUES ('.', 7)")
+        for id, name, version, text, references in rows:
+            guid = f"6f3f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a{id}"
+            tx.execute(
+                "INSERT INTO registry_schemas (context, id, guid, type, body, refs, metadata, rule_set,"
+                " fingerprint, created) VALUES ('.', ?, ?, 'AVRO', ?, ?, NULL, NULL, NULL, 0)",
+                (id, guid, text, json.dumps(references)),
+            )
+            if shape > 1:
+                tx.execute("UPDATE registry_schemas SET form = 'old', identity = 'old' WHERE id = ?", (id,))
+            for _, target, number in references:
+                tx.execute("INSERT INTO registry_references VALUES ('.', ?, '.', ?, ?)", (id, target, number))
+            tx.execute(
+                "INSERT INTO registry_versions VALUES ('.', ?, ?, ?, ?, 0, 'ada')", (name, version, id, id)
+            )
+    database.close()
+
+
+@pytest.mark.parametrize("shape", [1, 2])
+async def test_references_to_the_latest_version_get_its_number_once(
+    store: str, monkeypatch: pytest.MonkeyPatch, shape: int
+) -> None:
+    with_latest_references(store, monkeypatch, shape)
+    registry = connect(store)
+    latest, second = (Schema("AVRO", json.dumps(USES_A), (Reference("n.A", "a", at),)) for at in (-1, 2))
+    for schema in (latest, second):
+        assert (await registry.find("b", schema)).schema.id == 3
+        assert (await registry.register("b", schema)).schema.id == 3
+        assert (await registry.register("other", schema)).schema.id == 3
+    assert list(await registry.versions("b")) == [1]
+    await registry.register("a", Schema("AVRO", json.dumps({**A, "doc": "Third."})))
+    await registry.close()
+
+    registry = connect(store)  # A second start changes nothing.
+    expected = {"b": ("a", 2), "c": ("a", 1), "d": ("nowhere", -1), "e": ("a", 2)}
+    for name, (target, number) in expected.items():
+        stored = (await registry.version(name, 1)).schema
+        assert stored.references == (Reference("n.A", target, number),), name
+    assert (await registry.find("b", second)).schema.id == 3
+    with pytest.raises(NotFound):
+        await registry.find("b", latest)
+    await registry.close()
+
+    database = opened(store)
+    with database.transaction(write=False) as tx:
+        found = tx.execute(
+            "SELECT schema_id, target_version FROM registry_references WHERE schema_id < 7 ORDER BY schema_id"
+        )
+        assert [tuple(row) for row in found] == [(3, 2), (4, 1), (5, -1), (6, 2)]
+        assert schemas.referencing(tx, parse_name("a"), 2) == [3, 6]
+        kept = tx.execute("SELECT guid FROM registry_schemas WHERE id = 3")
+        assert kept[0][0] == "6f3f0a6d-6ffb-3f6c-8f9d-f6e2b2c3c3a3"
+    database.close()
+
+
+def test_a_number_that_another_node_has_stored_stays(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_latest_references(store, monkeypatch, 1)
+    database = opened(store)
+    tables.migrate(database)
+    with database.transaction(write=False) as tx:
+        late = next(each for each in schemas.unidentified(tx, 10) if each.id == 3)
+    upgrade(database, Parser(Limits()))
+    with database.transaction() as tx:
+        reference = (Reference("n.A", "a", 1),)
+        schemas.identify(tx, replace(late, references=reference, form="late", identity="late"))
+    with database.transaction(write=False) as tx:
+        stored = schemas.by_id(tx, ".", 3)
+        assert stored is not None and stored.identity != "late"
+        assert stored.references == (Reference("n.A", "a", 2),)
+        assert schemas.referencing(tx, parse_name("a"), 1) == [4]
+    database.close()
 
 
 def test_nodes_that_start_together_bring_old_data_up_to_date(

@@ -1,6 +1,12 @@
-"""Bringing a database up to date: its tables, and what older programs did not store."""
+"""Bringing a database up to date: its tables, and what older programs did not store.
+
+Older programs stored a reference to the latest version as such, so that the schema changed its meaning with
+each new version. It gets the number that "latest" stands for now: the number that a registration gets today.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from dragoman.core.database import Database, Transaction, TransactionConflict
 from dragoman.core.errors import SchemaError
@@ -26,17 +32,23 @@ def upgrade(database: Database, parser: Parser) -> tuple[int, int]:
 def _identify_some(database: Database, parser: Parser) -> bool:
     """Store the identity of schemas that have none; whether there was one."""
     with database.transaction(write=False) as tx:
-        found = [(each, _normal(tx, parser, each)) for each in schemas.unidentified(tx, _BATCH)]
+        found = [_identified(tx, parser, each) for each in schemas.unidentified(tx, _BATCH)]
     if not found:
         return False
     try:
         with database.transaction() as tx:
-            for schema, normal in found:
-                schemas.identify(tx, identified(schema, normal))
+            for schema in found:
+                schemas.identify(tx, schema)
     except TransactionConflict:
         # Another node did the same, or writes. What is left is read again.
         pass
     return True
+
+
+def _identified(tx: Transaction, parser: Parser, schema: StoredSchema) -> StoredSchema:
+    """As it would be registered today. Its id and its GUID stay: messages name them."""
+    pinned = replace(schema, references=parser.pinned(tx, schema.references, schema.context))
+    return identified(pinned, _normal(tx, parser, pinned))
 
 
 def _normal(tx: Transaction, parser: Parser, schema: StoredSchema) -> str:

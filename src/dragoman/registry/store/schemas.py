@@ -140,6 +140,10 @@ def insert(tx: Transaction, schema: StoredSchema) -> None:
             time.time(),
         ),
     )
+    _refer(tx, schema)
+
+
+def _refer(tx: Transaction, schema: StoredSchema) -> None:
     for reference in schema.references:
         target = parse_name(reference.contract, schema.context)
         tx.execute(
@@ -149,7 +153,7 @@ def insert(tx: Transaction, schema: StoredSchema) -> None:
 
 
 def unidentified(tx: Transaction, limit: int) -> Sequence[StoredSchema]:
-    """Schemas from before identities were stored."""
+    """Schemas from before identities were stored, or references got their numbers."""
     sql = (
         f"SELECT {COLUMNS} FROM registry_schemas s WHERE s.identity IS NULL ORDER BY s.context, s.id LIMIT ?"
     )
@@ -157,10 +161,19 @@ def unidentified(tx: Transaction, limit: int) -> Sequence[StoredSchema]:
 
 
 def identify(tx: Transaction, schema: StoredSchema) -> None:
+    """Store its identity, and its references with their numbers, unless another node has done that."""
     tx.execute(
-        "UPDATE registry_schemas SET form = ?, identity = ? WHERE context = ? AND id = ?",
-        (schema.form, schema.identity, schema.context, schema.id),
+        "UPDATE registry_schemas SET refs = ?, form = ?, identity = ?"
+        " WHERE context = ? AND id = ? AND identity IS NULL",
+        (packed_references(schema.references), schema.form, schema.identity, schema.context, schema.id),
     )
+    if tx.changed and schema.references:
+        _release(tx, schema.context, schema.id)
+        _refer(tx, schema)
+
+
+def _release(tx: Transaction, context: str, id: int) -> None:
+    tx.execute("DELETE FROM registry_references WHERE context = ? AND schema_id = ?", (context, id))
 
 
 def delete_unused(tx: Transaction, context: str, id: int) -> bool:
@@ -170,7 +183,7 @@ def delete_unused(tx: Transaction, context: str, id: int) -> bool:
     )
     if used:
         return False
-    tx.execute("DELETE FROM registry_references WHERE context = ? AND schema_id = ?", (context, id))
+    _release(tx, context, id)
     tx.execute("DELETE FROM registry_schemas WHERE context = ? AND id = ?", (context, id))
     raise_next_id(tx, context, id)
     return True

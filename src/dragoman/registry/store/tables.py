@@ -107,6 +107,12 @@ STEPS: Sequence[Sequence[str] | Mapping[str, Sequence[str]]] = (
             *_SCHEMA_INDEXES,
         ),
     },
+    (
+        # Their references are given numbers, which changes the identity. See ``dragoman.registry.upgrading``.
+        """UPDATE registry_schemas SET identity = NULL WHERE EXISTS (SELECT 1 FROM registry_references r
+            WHERE r.schema_id = registry_schemas.id AND r.context = registry_schemas.context
+            AND r.target_version = -1)""",
+    ),
 )
 """Each step is one version of the shape, counted from 1. A mapping has the statements of each dialect."""
 
