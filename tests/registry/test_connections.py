@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.registry.test_rights import self_signed
 
 from dragoman.registry.http import serving
@@ -269,10 +269,17 @@ def test_a_url_that_cannot_be_read_leaves_the_limits_in_force(with_tls: dict[str
         assert protocol.next_look is not None
 
 
-def test_a_body_that_is_not_read_is_given_up_too() -> None:
-    with running(ConnectionLimits(body_s=0.1, idle_s=3600)) as server, connected(server) as connection:
+def test_a_body_that_is_not_read_is_given_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(ConnectionLimits(body_s=3600, idle_s=3600)) as server, connected(server) as connection:
         connection.sendall(NOWHERE + b"content-length: 1000\r\n\r\n{")
-        answer = b"".join(iter(lambda: connection.recv(10_000), b""))
+        answer = connection.recv(10_000)
+        # The time for the body runs out when there is an answer, however fast this machine is.
+        protocol = server._running.config.http_protocol_class
+        assert issubclass(protocol, BoundedProtocol)
+        monkeypatch.setattr(protocol, "limits", ConnectionLimits(body_s=0.1, idle_s=3600))
+        (waiting,) = protocol.sockets
+        waiting.loop.call_soon_threadsafe(protocol._look, waiting.loop)
+        answer += b"".join(iter(lambda: connection.recv(10_000), b""))
         assert answer.startswith(b"HTTP/1.1 404 ")
         assert answer.count(b"HTTP/1.1 ") == 1
 
@@ -509,6 +516,14 @@ def test_trailers_that_are_too_large_are_told_of() -> None:
         assert found.startswith(b"HTTP/1.1 431 ")
 
 
+def serving_app(app: ASGIApp, limits: ConnectionLimits | None = None) -> serving.ServerThread:
+    options = ServerOptions(store="", port=0)
+    bound = listen(options)
+    made = serving.server(app, options, limits or ConnectionLimits(), Proxies.named())
+    made.config.lifespan = "off"
+    return serving.ServerThread("app", made, bound)
+
+
 def test_trailers_do_not_change_a_request_nor_the_next_one() -> None:
     """A proxy may use one connection for the requests of many."""
     seen = []
@@ -522,13 +537,123 @@ def test_trailers_do_not_change_a_request_nor_the_next_one() -> None:
             await send(start)
             await send({"type": "http.response.body", "body": b'"up"}'})
 
-    options = ServerOptions(store="", port=0)
-    bound = listen(options)
-    running = serving.server(app, options, ConnectionLimits(), Proxies.named())
-    running.config.lifespan = "off"
     trailers = b"0\r\nauthorization: Basic x\r\nx-role: admin\r\n\r\n"
-    with serving.ServerThread("app", running, bound) as server, connected(server) as connection:
+    with serving_app(app) as server, connected(server) as connection:
         for _ in range(2):
             answer_to(connection, b"POST / HTTP/1.1\r\nhost: x\r\n" + CHUNKED + b"1\r\n \r\n" + trailers)
             answer_to(connection, WHOLE)
     assert seen == [[b"host", b"transfer-encoding"], [b"host"]] * 2
+
+
+class Held:
+    """Answers with the path of the request, the first one when the test says so."""
+
+    def __init__(self, begins: bool) -> None:
+        self.begun = threading.Event()
+        self.go_on = asyncio.Event()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.began: list[str] = []
+        self._begins = begins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        first, path = not self.began, scope["path"]
+        self.began.append(path)
+        while (await receive()).get("more_body"):
+            pass
+        start = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+        if first and not self._begins:
+            await self._hold()
+        await send(start)
+        await send({"type": "http.response.body", "body": path[:1].encode(), "more_body": True})
+        if first and self._begins:
+            await self._hold()
+        await send({"type": "http.response.body", "body": path[1:].encode()})
+
+    async def _hold(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.begun.set()
+        await self.go_on.wait()
+
+    def release(self) -> None:
+        assert self.loop is not None
+        self.loop.call_soon_threadsafe(self.go_on.set)
+
+
+def get(path: bytes) -> bytes:
+    return b"GET " + path + b" HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+HEAD = b"POST /9 HTTP/1.1\r\nhost: x\r\n"
+REFUSED = {
+    "a large header": (HEAD + b"x: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+    "a large header without end": (HEAD + b"x: " + b"a" * 1_000_000, 431),
+    "many headers": (HEAD + b"x: y\r\n" * 20_000 + b"\r\n", 431),
+    "a long URL": (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
+    "large trailers": (HEAD + CHUNKED + b"0\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+    "no HTTP": (b"\0\0\0\0\r\n\r\n", 400),
+    "a URL that cannot be read": (b"GET http://a:99999/ HTTP/1.1\r\nhost: x\r\n\r\n", 400),
+    "a chunk without size": (HEAD + CHUNKED + b"zz\r\n", 400),
+    "two lengths": (HEAD + b"content-length: 1\r\ncontent-length: 2\r\n\r\n12", 400),
+}
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["before the answer", "amid the answer"])
+@pytest.mark.parametrize("between", [b"", get(b"/2"), get(b"/2") + get(b"/3")], ids=["2nd", "3rd", "4th"])
+@pytest.mark.parametrize(("refused", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_refusal_comes_after_the_answers_to_earlier_requests(
+    refused: bytes, status: int, between: bytes, begins: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests in a row, of which the last is refused while the first is still being carried out."""
+    seen = threading.Event()
+    refuse = BoundedProtocol.send_400_response
+
+    def noted(self: BoundedProtocol, msg: str) -> None:
+        refuse(self, msg)
+        seen.set()
+
+    monkeypatch.setattr(BoundedProtocol, "send_400_response", noted)
+    app = Held(begins)
+    with serving_app(app) as server, connected(server) as connection:
+        connection.sendall(get(b"/1"))
+        assert app.begun.wait(50)
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(between + refused)
+        if not between and CHUNKED not in refused:
+            # Else the server does not read on before the first request is answered.
+            assert seen.wait(50)
+        app.release()
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(10_000):
+                found += part
+    paths = [b"/%d" % (number + 1) for number in range(1 + between.count(b"GET"))]
+    heads = [part.partition(b" ")[0] for part in found.split(b"HTTP/1.1 ")[1:]]
+    assert heads == [b"200"] * len(paths) + [b"%d" % status]
+    ends = [part.partition(b"\r\n\r\n")[2] for part in found.split(b"HTTP/1.1 ")[1:]]
+    assert ends[:-1] == paths
+    assert [path for path in app.began if path != "/9"] == [path.decode() for path in paths]
+
+
+def test_a_body_that_stalls_after_an_earlier_request_is_given_up_after_its_answer() -> None:
+    app = Held(False)
+    with serving_app(app, ConnectionLimits(body_s=0.1)) as server, connected(server) as connection:
+        connection.sendall(get(b"/1") + HEAD + b"content-length: 1000\r\n\r\n{")
+        assert app.begun.wait(50)
+        app.release()
+        found = b"".join(iter(lambda: connection.recv(10_000), b""))
+    assert [part[:3] for part in found.split(b"HTTP/1.1 ")[1:]] == [b"200", b"408"]
+
+
+def test_no_refusal_follows_an_answer_that_closes_the_connection() -> None:
+    app = Held(False)
+    with serving_app(app) as server, connected(server) as connection:
+        connection.sendall(b"GET /1 HTTP/1.1\r\nconnection: close\r\n\r\n" + REFUSED["many headers"][0])
+        assert app.begun.wait(50)
+        app.release()
+        found = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(10_000):
+                found += part
+    assert found.count(b"HTTP/1.1 ") <= 1 and b" 431 " not in found

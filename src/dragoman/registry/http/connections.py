@@ -103,6 +103,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._untold_bytes = 0
         """What came since the last progress, at least: the parser tells a header only when it is complete."""
         self._too_large = False
+        self._refusal: tuple[bytes, bytes] | None = None
+        """Status and text for the request that was arriving. Nothing that comes after it is read."""
         self._in_body = False
         self._body_bytes = 0
         self._body_pace = Pace()
@@ -133,9 +135,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self.sockets.pop(self, None)
 
     def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
         progress = self._progress
         super().data_received(data)
-        if self.transport.is_closing():
+        if self._refusal is not None or self.transport.is_closing():
             return
         if self._in_head or self._in_body:
             self._untold_bytes = self._untold_bytes + len(data) if progress == self._progress else 0
@@ -191,23 +195,45 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def on_response_complete(self) -> None:
+        if self._refusal is not None and len(self.pipeline) == self._in_body:
+            # Those before the refused one were answered. It is in the pipeline if its head is complete.
+            self._close_with(*self._refusal)
+            return
         super().on_response_complete()
         if self.timeout_keep_alive_task is not None and self._deadline is None:
             self.idle[self] = None
 
     def send_400_response(self, msg: str) -> None:
-        if not self._too_large:
-            super().send_400_response(msg)
-            return
-        if self._in_body and self.cycle.response_started:
-            # What is said now would look like a part of the answer.
-            self._abort()
-            return
-        text = f"The head of the request, with its trailers, is larger than {self.limits.head_bytes} bytes."
-        self._answer(b"431 Request Header Fields Too Large", text.encode())
+        if self._too_large:
+            msg = (
+                f"The head of the request, with its trailers, is larger than {self.limits.head_bytes} bytes."
+            )
+            self._refuse(b"431 Request Header Fields Too Large", msg)
+        else:
+            self._refuse(b"400 Bad Request", msg)
 
-    def _answer(self, status: bytes, text: bytes, headers: bytes = b"") -> None:
+    def _refuse(self, status: bytes, text: str) -> None:
+        """Refuse the request that is arriving, and close the connection.
+
+        A client takes the answers in the order of its requests. So the requests before this one are answered
+        first, and nothing is sent if the answer to this one has begun.
+        """
+        self._leave()
+        self._refusal = status, text.encode()
+        is_next = not self.pipeline if self._in_body else self._is_quiet()
+        if not is_next:
+            self.flow.pause_reading()
+        elif not self._in_body or not self.cycle.response_started:
+            self._close_with(*self._refusal)
+        elif self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self._abort()
+
+    def _close_with(self, status: bytes, text: bytes, headers: bytes = b"") -> None:
         """The last words on this connection."""
+        if self.transport.is_closing():
+            return
         head = b"HTTP/1.1 %b\r\n%bcontent-type: text/plain; charset=utf-8\r\n" % (status, headers)
         end = b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (len(text), text)
         self.transport.write(head + end)
@@ -253,15 +279,16 @@ class BoundedProtocol(HttpToolsProtocol):
             each._check_body(now)
 
     def _check_body(self, now: float) -> None:
-        if not self._in_body or self.flow.read_paused or self.cycle.waiting_for_100_continue:
+        if (
+            not self._in_body
+            or self._refusal is not None
+            or self.flow.read_paused
+            or self.cycle.waiting_for_100_continue
+        ):
             # There is none, or it waits for us.
             self._body_pace.rest()
         elif self._body_pace.is_too_slow(now, self._body_bytes, self.limits.body_s):
-            self._in_body = False
-            if self.pipeline or self.cycle.response_started:
-                self._abort()
-            else:
-                self._answer(b"408 Request Timeout", b"The body of the request took too long to arrive.")
+            self._refuse(b"408 Request Timeout", "The body of the request took too long to arrive.")
 
     def _check_answer(self, now: float) -> None:
         unsent = self._unsent()
@@ -329,7 +356,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._abort()
         else:
             self._leave()
-            self._answer(
+            self._close_with(
                 b"503 Service Unavailable", b"The server has too many connections.", b"retry-after: 1\r\n"
             )
 
