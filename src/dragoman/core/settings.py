@@ -57,9 +57,21 @@ class Section(Generic[T]):
     settings: tuple[Setting, ...]
 
 
-def setting(default: Any, help: str) -> Any:
-    """A field of a section."""
-    return dataclasses.field(default=default, metadata={"help": help})
+def setting(default: Any, help: str, *, least: float | None = None) -> Any:
+    """A field of a section. ``least`` is the least number it can be, if the section calls ``check_least``."""
+    return dataclasses.field(default=default, metadata={"help": help, "least": least})
+
+
+def check_least(section: Any) -> None:
+    """Refuse numbers with which nothing would work. Raises ``ConfigurationError``."""
+    for each in dataclasses.fields(section):
+        value, least = getattr(section, each.name), each.metadata.get("least")
+        if least is not None and value is not None and not value >= least:
+            raise ConfigurationError(
+                f"The setting {each.name} cannot be {value}.",
+                code="configuration.option",
+                next=f"It is {least} or more.",
+            )
 
 
 def settings_file() -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.schema import Reference
+from dragoman.core.settings import check_least, setting
 
 _TOKENS = re.compile(r'"(?:[^"\\]|\\.)*+"?|[{}\[\]]', re.DOTALL)
 """A string that is never closed ends with the text: to look for its end from each quote takes for ever."""
@@ -18,30 +19,24 @@ _EXPLOSIVE = re.compile(r"\((?:\?:)?(?:[^()\[\]\\]|\\.|\[(?:[^\]\\]|\\.)*\])[*+]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every limit is a number a user may raise."""
+    """The section ``registry_limits`` of the settings."""
 
-    body: int = 8 * 1024 * 1024
-    """Bytes of a request."""
-    bundle: int = 256 * 1024 * 1024
-    """Bytes of an export that an administrator brings in."""
-    schema: int = 4 * 1024 * 1024
-    """Characters of a schema text."""
-    depth: int = 4000
-    """Brackets within brackets in a schema text."""
-    references: int = 200
-    """References of one schema."""
-    reference_path: int = 50
-    """Schemas that refer to schemas that refer to schemas."""
+    body: int = setting(8 * 1024 * 1024, "Bytes of a request.", least=1)
+    bundle: int = setting(256 * 1024 * 1024, "Bytes of an export that an administrator brings in.", least=1)
+    schema: int = setting(4 * 1024 * 1024, "Characters of a schema.", least=1)
+    depth: int = setting(4000, "Brackets within brackets in a schema.", least=1)
+    references: int = setting(200, "References of one schema.", least=0)
+    reference_path: int = setting(50, "Schemas that refer to schemas that refer to schemas.", least=0)
+    patterns: int = setting(200, "Regular expressions in one JSON schema.", least=0)
+    pattern: int = setting(1000, "Characters of a regular expression.", least=1)
+    logins: int = setting(
+        20, "Wrong passwords in a minute from one IPv4 address or one IPv6 network of 64 bits.", least=1
+    )
+    logins_site: int = setting(100, "Wrong passwords in a minute from one IPv6 network of 48 bits.", least=1)
+    logins_waiting: int = setting(200, "Passwords that wait to be checked, from all networks.", least=0)
 
-    logins: int = 20
-    """Wrong passwords that one address may send before it must wait; it gets them back in a minute."""
-    logins_waiting: int = 50
-    """Passwords that wait to be checked, from all addresses."""
-
-    patterns: int = 200
-    """Regular expressions in one JSON schema."""
-    pattern: int = 1000
-    """Characters of a regular expression."""
+    def __post_init__(self) -> None:
+        check_least(self)
 
     def check_schema(self, type: str, text: str, references: Sequence[Reference]) -> None:
         if len(text) > self.schema:

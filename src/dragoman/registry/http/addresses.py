@@ -16,6 +16,7 @@ LOOPBACK = "127.0.0.0/8,::1"
 _LONGEST_ADDRESS = 64
 _MOST_HOPS = 32
 """Proxies between a client and the server. What stands further left in the header is not read."""
+_IPV6_BITS = (48, 64)
 
 Address = IPv4Address | IPv6Address
 
@@ -113,14 +114,22 @@ def parse(text: str) -> Address | None:
     return address
 
 
-def network_of(host: str) -> str:
-    """What one customer has: an address of IPv4, or with IPv6 a network of 64 bits."""
+def networks_of(host: str) -> tuple[str, ...]:
+    """Where a client is, the widest network first: what one site has, and what one customer has.
+
+    With IPv6 these are networks of 48 and of 64 bits. With IPv4 it is the address alone.
+    """
     address = parse(host)
     if address is None:
-        return host
+        return (host,)
     if isinstance(address, IPv6Address):
-        return str(ipaddress.ip_network((address.packed[:8] + bytes(8), 64)))
-    return str(address)
+        return tuple(str(ipaddress.ip_network((address, bits), strict=False)) for bits in _IPV6_BITS)
+    return (str(address),)
+
+
+def network_of(host: str) -> str:
+    """What one customer has: an address of IPv4, or with IPv6 a network of 64 bits."""
+    return networks_of(host)[-1]
 
 
 def _without_port(text: str) -> str:

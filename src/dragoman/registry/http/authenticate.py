@@ -20,7 +20,7 @@ from dragoman.core.errors import ConfigurationError, DragomanError
 from dragoman.core.extras import extra_missing
 from dragoman.registry.access import Grant, Principal
 from dragoman.registry.engine import Engine
-from dragoman.registry.http.logins import Logins, address_of
+from dragoman.registry.http.logins import Logins, Networks, origin_of
 from dragoman.registry.keys import is_generated, recognise
 from dragoman.registry.model import Key
 from dragoman.registry.refusals import unauthenticated
@@ -76,7 +76,7 @@ class Authenticator:
         self._engine = engine
         self._jwt = _Jwt(jwt) if jwt else None
         self._known: dict[bytes, tuple[Principal, float]] = {}
-        self._logins = Logins(engine.limits.logins, engine.limits.logins_waiting)
+        self._logins = Logins(engine.limits)
         self._under_way: dict[bytes, asyncio.Task[Principal]] = {}
         """Credentials that are being looked up. Many connections of one client send the same at once."""
         self._revocations = 0
@@ -90,7 +90,7 @@ class Authenticator:
         known = self._known.get(digest)
         if known is not None and known[1] > time.monotonic():
             return known[0]
-        return self._shared(header, digest, address_of(scope))
+        return self._shared(header, digest, origin_of(scope))
 
     def forget(self) -> None:
         """After a key was revoked. Checks that are under way are made again; no new request joins them."""
@@ -98,10 +98,10 @@ class Authenticator:
         self._known.clear()
         self._under_way.clear()
 
-    async def _shared(self, header: bytes, digest: bytes, address: str) -> Principal:
+    async def _shared(self, header: bytes, digest: bytes, networks: Networks) -> Principal:
         task = self._under_way.get(digest)
         if task is None:
-            task = asyncio.create_task(self._look_up(header, digest, address))
+            task = asyncio.create_task(self._look_up(header, digest, networks))
             self._under_way[digest] = task
             task.add_done_callback(partial(self._landed, digest))
         return await asyncio.shield(task)
@@ -113,10 +113,10 @@ class Authenticator:
             # Its error counts as seen, even if all who waited for it are gone.
             task.exception()
 
-    async def _look_up(self, header: bytes, digest: bytes, address: str) -> Principal:
+    async def _look_up(self, header: bytes, digest: bytes, networks: Networks) -> Principal:
         while True:
             revocations = self._revocations
-            found, until = await self._check(header, address)
+            found, until = await self._check(header, networks)
             if revocations == self._revocations:
                 break
         if len(self._known) >= _MOST_REMEMBERED:
@@ -124,16 +124,16 @@ class Authenticator:
         self._known[digest] = (found, until)
         return found
 
-    async def _check(self, header: bytes, address: str) -> tuple[Principal, float]:
+    async def _check(self, header: bytes, networks: Networks) -> tuple[Principal, float]:
         """Who sends it, and until when that may be remembered."""
         kind, _, text = header.decode("latin-1").partition(" ")
         until = time.monotonic() + REMEMBERED
         found: Principal | None = None
         if kind.lower() == "basic":
-            found = await self._by_key(*_basic(text), address)
+            found = await self._by_key(*_basic(text), networks)
         elif kind.lower() == "bearer" and text.count(".") == 1:
             id, _, secret = text.partition(".")
-            found = await self._by_key(id, secret, address)
+            found = await self._by_key(id, secret, networks)
         elif kind.lower() == "bearer" and self._jwt is not None:
             found, seconds = self._jwt.principal(text.strip())
             until = min(until, time.monotonic() + seconds)
@@ -142,13 +142,13 @@ class Authenticator:
             raise unauthenticated()
         return found, until
 
-    async def _by_key(self, id: str, secret: str, address: str) -> Principal | None:
+    async def _by_key(self, id: str, secret: str, networks: Networks) -> Principal | None:
         """Generated keys wait for nothing. A password is charged before the store is asked, too."""
         if is_generated(id):
             key = await self._stored(id)
             if key is None or key.kind != "password":
                 return recognise(id, key, secret)
-        async with self._logins.turn(address) as turn:
+        async with self._logins.turn(networks) as turn:
             key = await self._stored(id)
             found = await asyncio.to_thread(recognise, id, key, secret)
             turn.good = found is not None

@@ -16,6 +16,8 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from dragoman.core.settings import check_least, setting
+
 _RESERVED_DESCRIPTORS = 256
 """Files that a process keeps for its database, its logs and its libraries."""
 _MOST_CONNECTIONS = 65_536
@@ -27,20 +29,29 @@ _RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Every limit is a number a user may raise."""
+    """The section ``registry_connections`` of the settings, and the limits of the gateway."""
 
-    head_s: float = 10.0
-    """How long the head of a request may take: the first from the connection, so with its TLS handshake."""
-    idle_s: int = 75
-    """How long a connection may wait for its next request."""
-    head_bytes: int = 64 * 1024
-    """The first line of a request with all its headers and trailers."""
-    body_s: float = 10.0
-    """How long 64 KiB of the body of a request may take to arrive, or its rest if that is less."""
-    answer_s: float = 30.0
-    """How long a client may take to read 64 KiB of an answer, or its rest if that is less."""
-    connections: int | None = None
-    """How many at once; by default as many as the process has file descriptors for."""
+    head_s: float = setting(
+        10.0,
+        "Seconds for the head of a request. The first one of a connection includes the TLS handshake.",
+        least=0.001,
+    )
+    idle_s: int = setting(75, "Seconds that a connection may wait for its next request.", least=1)
+    head_bytes: int = setting(
+        64 * 1024, "Bytes of a request's first line with all its headers and trailers.", least=1024
+    )
+    body_s: float = setting(
+        10.0, "Seconds for each 64 KiB of a request's body, or for its rest if that is less.", least=0.001
+    )
+    answer_s: float = setting(
+        30.0, "Seconds in which a client must read 64 KiB of an answer, or its rest.", least=0.001
+    )
+    connections: int | None = setting(
+        None, "Connections at once; by default as many as there are file descriptors for.", least=1
+    )
+
+    def __post_init__(self) -> None:
+        check_least(self)
 
     def most_connections(self) -> int:
         if self.connections is not None:
