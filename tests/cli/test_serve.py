@@ -41,6 +41,7 @@ def test_registry_gateway_and_sep_are_served_and_stop_when_asked(tmp_path: Path)
     key.write(tmp_path / "sep.key")
     (tmp_path / "dragoman.toml").write_text(
         f'[serve]\nregistry_port = 0\ngateway_port = 0\nsep_key = "sep.key"\nsep_port = {port}\n'
+        "[registry_limits]\nbody = 10\n"
     )
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
     log = tmp_path / "log"
@@ -56,6 +57,8 @@ def test_registry_gateway_and_sep_are_served_and_stop_when_asked(tmp_path: Path)
         registry = wait_for(log, process, r"Registry on (http://[0-9.:]+)")
         gateway = wait_for(log, process, r"Gateway on (http://[0-9.:]+)\.")
         assert httpx.get(f"{registry}/subjects", timeout=PATIENCE).status_code == 200
+        large = httpx.post(f"{registry}/subjects/s/versions", json={"schema": '"int"'}, timeout=PATIENCE)
+        assert large.status_code == 413, "The limits of the settings are in force."
         deadline = time.monotonic() + PATIENCE
         while httpx.get(f"{gateway}/ready", timeout=PATIENCE).status_code != 200:
             assert time.monotonic() < deadline

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.config import template
+from dragoman.cli.registry.options import connection_limits, limits
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.settings import read_section, refuse_unknown_sections, setting
+from dragoman.registry.http.connections import ConnectionLimits
+from dragoman.registry.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +101,35 @@ def test_the_template_never_writes_down_what_is_set_elsewhere(monkeypatch: pytes
     monkeypatch.setenv("DRAGOMAN_BROKER", "redis://user:geheim@localhost")
     assert "geheim" not in template()
     assert '# broker = "embedded://.dragoman"' in template()
+
+
+def test_the_limits_of_the_registry_are_settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits() == Limits()
+    assert connection_limits() == ConnectionLimits()
+    (folder / "dragoman.toml").write_text(
+        "[registry_limits]\nlogins = 50\n[registry_connections]\nhead_s = 5\nconnections = 9\n"
+    )
+    monkeypatch.setenv("DRAGOMAN_REGISTRY_LIMITS_LOGINS_WAITING", "7")
+    assert limits() == Limits(logins=50, logins_waiting=7)
+    assert connection_limits() == ConnectionLimits(head_s=5.0, connections=9)
+    assert "# logins_site = 100" in template()
+
+
+@pytest.mark.parametrize(
+    ("section", "text", "said"),
+    [
+        ("registry_limits", "logins = 0", "logins cannot be 0"),
+        ("registry_connections", "body_s = 0", "body_s cannot be 0.0"),
+        ("registry_connections", "body_s = nan", "body_s cannot be nan"),
+        ("registry_connections", "connections = 0", "connections cannot be 0"),
+    ],
+)
+def test_a_limit_with_which_nothing_would_work_is_refused(
+    folder: Path, section: str, text: str, said: str
+) -> None:
+    (folder / "dragoman.toml").write_text(f"[{section}]\n{text}\n")
+    with pytest.raises(ConfigurationError, match=said):
+        if section == "registry_limits":
+            limits()
+        else:
+            connection_limits()

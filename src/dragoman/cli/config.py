@@ -8,15 +8,23 @@ from typing import Annotated
 import typer
 
 from dragoman.cli.output import Json, emit_table, hint, say
+from dragoman.cli.registry.options import CONNECTIONS, LIMITS
 from dragoman.cli.serve import ServeSettings
 from dragoman.core.defaults import Places
 from dragoman.core.errors import Conflict
 from dragoman.core.loading import redacted
 from dragoman.core.settings import FILE, Setting, all_settings, settings_file, variable
+from dragoman.registry.http.connections import ConnectionLimits
+from dragoman.registry.limits import Limits
 
 app = typer.Typer(no_args_is_help=True)
 
-SECTIONS: dict[str, type] = {"": Places, "serve": ServeSettings}
+SECTIONS: dict[str, type] = {
+    "": Places,
+    "serve": ServeSettings,
+    LIMITS: Limits,
+    CONNECTIONS: ConnectionLimits,
+}
 
 
 @app.command()

@@ -11,6 +11,7 @@ import typer
 from dragoman.cli.gateway.options import DEFAULT_STORE, KEY_FILE, Config, Public, configured
 from dragoman.cli.logs import LogLevel, LogStyle
 from dragoman.cli.output import hint
+from dragoman.cli.registry.options import connection_limits, limits
 from dragoman.core.defaults import default_broker, default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted
@@ -80,6 +81,8 @@ def serve(
         settings.key,
         settings.credentials,
         public_without_credentials=settings.allow_public,
+        limits=limits(),
+        connections=connection_limits(),
     )
     options = _gateway(settings, store, config, public)
     set_up(LogStyle(settings.log).value, settings.log_level)

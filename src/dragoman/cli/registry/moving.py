@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dragoman.cli.output import Json, emit_json, run, say
-from dragoman.cli.registry.options import RegistryUrl, Token, opened
+from dragoman.cli.registry.options import RegistryUrl, Token, limits, opened
 from dragoman.core.defaults import default_registry
 from dragoman.core.loading import DATABASES, load, redacted, scheme_of
 
@@ -99,14 +99,13 @@ def migrate(
 
     Example: dragoman registry migrate --registry postgresql://localhost/registry
     """
-    from dragoman.registry.limits import Limits
     from dragoman.registry.parsing import Parser
     from dragoman.registry.upgrading import upgrade
 
     url = registry or default_registry()
     database = load(DATABASES, scheme_of(url))(url)
     try:
-        before, after = upgrade(database, Parser(Limits()))
+        before, after = upgrade(database, Parser(limits()))
     finally:
         database.close()
     if as_json:

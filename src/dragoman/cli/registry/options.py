@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dragoman.core.defaults import default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.registry import Registry, VersionNumber
+from dragoman.core.settings import read_section
+
+if TYPE_CHECKING:
+    from dragoman.registry.http.connections import ConnectionLimits
+    from dragoman.registry.limits import Limits
 
 RegistryUrl = Annotated[
     str | None,
@@ -31,6 +36,22 @@ NameAndVersion = Annotated[
         metavar="CONTRACT[@VERSION]", help="A contract, and which version; the latest if not said."
     ),
 ]
+LIMITS = "registry_limits"
+CONNECTIONS = "registry_connections"
+
+
+def limits() -> Limits:
+    """Of the registry, as they are set."""
+    from dragoman.registry.limits import Limits
+
+    return read_section(Limits, LIMITS).values
+
+
+def connection_limits() -> ConnectionLimits:
+    """Of the registry's server, as they are set."""
+    from dragoman.registry.http.connections import ConnectionLimits
+
+    return read_section(ConnectionLimits, CONNECTIONS).values
 
 
 @asynccontextmanager

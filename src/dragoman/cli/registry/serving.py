@@ -8,6 +8,7 @@ import typer
 
 from dragoman.cli.logs import Level, Log, LogLevel, LogStyle
 from dragoman.cli.output import hint
+from dragoman.cli.registry.options import connection_limits, limits
 from dragoman.core.defaults import default_registry
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted
@@ -74,6 +75,8 @@ def serve(
         jwt,
         allow_public,
         short_conflict_code,
+        limits(),
+        connection_limits(),
     )
     set_up(log.value, log_level.value)
     bound = listen(options)
@@ -81,7 +84,7 @@ def serve(
     hint(f"Registry on {place} with {redacted(url)}. Look at {place}/docs; stop with Ctrl-C.")
     if workers > 1:
         # A store that cannot be used is told once, not by each worker again and again.
-        RegistryService.open(url).engine.close()
+        RegistryService.open(url, limits=options.limits).engine.close()
         run_workers(serve_on, options, bound, workers, log.value, log_level.value)
     else:
         serve_on(options, bound)
