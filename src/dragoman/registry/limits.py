@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dragoman.core.characters import check_characters
 from dragoman.core.errors import InvalidSchema
 from dragoman.core.schema import Reference
 from dragoman.core.settings import check_least, setting
@@ -44,8 +45,9 @@ class Limits:
                 f"The schema has {len(text)} characters, {self.schema} are allowed.",
                 code="registry.schema-too-large",
             )
-        if "\0" in text or not _is_unicode(text):
-            raise InvalidSchema("The schema contains a character that no database can store.")
+        check_characters(text)
+        if "\0" in text:
+            raise InvalidSchema("The schema contains the character NUL, which no database can store.")
         if len(references) > self.references:
             raise InvalidSchema(
                 f"The schema has {len(references)} references, {self.references} are allowed."
@@ -79,15 +81,6 @@ class Limits:
             raise InvalidSchema(f"The references form a circle through '{step[0]}' version {step[1]}.")
         if len(path) >= self.reference_path:
             raise InvalidSchema(f"The references lead through more than {self.reference_path} schemas.")
-
-
-def _is_unicode(text: str) -> bool:
-    """Without halves of characters."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _patterns_in(root: object) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple, NoReturn
 
+from dragoman.core.characters import check_characters
 from dragoman.core.errors import InvalidSchema
 
 
@@ -35,7 +36,7 @@ class Source:
 
     def tokens(self, pattern: re.Pattern[str]) -> list[Token]:
         """All tokens but those of the group ``space``, closed by one of kind ``end``."""
-        self._check_characters()
+        check_characters(self.text)
         text, found, at = self.text, list[Token](), 1 if self.text.startswith("\ufeff") else 0
         while at < len(text):
             token = pattern.match(text, at)
@@ -46,12 +47,6 @@ class Source:
             at = token.end()
         found.append(Token("end", "", len(text)))
         return found
-
-    def _check_characters(self) -> None:
-        try:
-            self.text.encode()
-        except UnicodeEncodeError as error:
-            raise self.error("This is not a character.", error.start) from None
 
     def _stray(self, at: int) -> NoReturn:
         start = self.text[at]

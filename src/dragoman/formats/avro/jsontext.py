@@ -14,7 +14,6 @@ from typing import Any
 from dragoman.formats.avro.deep import Deep, run
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_HALVES = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _END = object()
 
 
@@ -39,17 +38,6 @@ def loads(text: str) -> Any:
         return _DECODER.decode(text)
     except RecursionError:
         return _Reader(text).read()
-
-
-def has_half_characters(text: str, value: Any) -> bool:
-    """Whether a value, read from this text, has half of a surrogate pair, which no encoding can write."""
-    if not _HALVES.search(text):
-        return False
-    try:
-        dumps(value).encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def dumps(value: Any, sort: bool = False) -> str:

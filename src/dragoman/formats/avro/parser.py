@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+from dragoman.core.characters import check_json_characters
 from dragoman.core.errors import InvalidSchema
 from dragoman.formats.avro.deep import Budget, Deep, Spent, done, run
 from dragoman.formats.avro.defaults import fault_in_default
-from dragoman.formats.avro.jsontext import has_half_characters, loads
+from dragoman.formats.avro.jsontext import dumps, loads
 from dragoman.formats.avro.nodes import (
     MISSING,
     PRIMITIVES,
@@ -44,12 +45,7 @@ def parse(text: str, known: Mapping[str, Named]) -> tuple[Node, dict[str, Named]
         content = loads(text)
     except ValueError as error:
         raise InvalidSchema(f"This is not JSON: {error}.", code="schema.invalid.json") from error
-    if has_half_characters(text, content):
-        raise InvalidSchema(
-            "The schema contains half of a character, such as \\ud800 without the other half.",
-            code="schema.invalid.json",
-            next="Write the whole character, or leave it out.",
-        )
+    check_json_characters(text, lambda: dumps(content))
     parser = _Parser(known)
     root = run(parser.node(content, "", Place(), 0))
     parser.check_defaults()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from dragoman.core.characters import check_json_characters
 from dragoman.core.errors import InvalidSchema
 
 MAX_BYTES = 1_048_576
 MAX_DEPTH = 100
-_HALVES = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def read(text: str) -> Any:
@@ -34,20 +33,8 @@ def read(text: str) -> Any:
         raise _too_deep() from None
     if depth(value) > MAX_DEPTH:
         raise _too_deep()
-    _check_characters(text, value)
+    check_json_characters(text, lambda: compact(value))
     return value
-
-
-def _check_characters(text: str, value: Any) -> None:
-    if not _HALVES.search(text):
-        return
-    try:
-        compact(value).encode()
-    except UnicodeEncodeError:
-        raise InvalidSchema(
-            "The schema contains half of a character, such as \\ud800 without the other half.",
-            next="Write the whole character, or leave it out.",
-        ) from None
 
 
 def depth(value: Any) -> int:
