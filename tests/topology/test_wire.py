@@ -145,7 +145,7 @@ def test_a_sender_that_was_not_heard_for_long_is_believed_when_it_goes_on_elsewh
     verdicts = [course.judge(elsewhere + n, later) for n in range(4)]
     assert verdicts == [Verdict.FORGED, Verdict.FORGED, Verdict.TAKE, Verdict.TAKE]
     back = [course.judge(n, 2 * later) for n in range(5, 9)]
-    assert back == [Verdict.FORGED, Verdict.FORGED, Verdict.ANEW, Verdict.TAKE]
+    assert back == [Verdict.FORGED, Verdict.FORGED, Verdict.RESTART, Verdict.TAKE]
 
 
 def test_numbers_that_do_not_continue_each_other_are_not_believed_after_a_silence_either() -> None:
@@ -159,7 +159,7 @@ def test_numbers_that_do_not_continue_each_other_are_not_believed_after_a_silenc
 def test_a_first_number_that_the_second_one_contradicts_was_not_the_senders() -> None:
     course = Course()
     assert course.judge(2**63, 0.0) is Verdict.TAKE
-    assert course.judge(1, 0.0) is Verdict.ANEW
+    assert course.judge(1, 0.0) is Verdict.RESTART
     assert course.judge(2, 0.0) is Verdict.TAKE
     assert course.judge(2**63 + 1, 0.0) is Verdict.FORGED
 

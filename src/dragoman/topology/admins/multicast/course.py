@@ -19,8 +19,8 @@ class Verdict(Enum):
     FORGED = auto()
     STALE = auto()
     """The sender has signed it, but too long ago: somebody has recorded it."""
-    ANEW = auto()
-    """What came before was not the sender's: take this one, and forget the others."""
+    RESTART = auto()
+    """The datagrams before were not the sender's: take this one, and drop those."""
 
 
 class Course:
@@ -53,9 +53,9 @@ class Course:
 
     def _move(self, number: int, now: float) -> Verdict:
         """Far ahead is what was missed; else the earlier numbers were not the sender's."""
-        anew = self._at is not None and (number < self._at or not self._sure)
+        restarts = self._at is not None and (number < self._at or not self._sure)
         self._at, self._heard, self._run = number, now, 0
-        return Verdict.ANEW if anew else Verdict.TAKE
+        return Verdict.RESTART if restarts else Verdict.TAKE
 
 
 class SignedCourse:

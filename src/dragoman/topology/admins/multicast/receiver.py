@@ -162,7 +162,7 @@ class MulticastReceiver:
         if verdict is Verdict.STALE:
             metrics.stale += 1
             return False
-        if verdict is Verdict.ANEW:
+        if verdict is Verdict.RESTART:
             metrics.forged += 1
             self._queue.append((link, None, None))
             self._filled.set()
