@@ -57,7 +57,7 @@ def _refused(error: OSError) -> DragomanError:
 
 
 def _reason(error: DragomanError) -> DragomanError:
-    """What an error says that hides from strangers why something is away: here is its operator."""
+    """The cause of an error that hides its cause from clients: the reader here is the operator."""
     cause = error.__cause__
     return cause if isinstance(error, NotNow) and isinstance(cause, DragomanError) else error
 

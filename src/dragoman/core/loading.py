@@ -44,7 +44,7 @@ def load(group: str, name: str) -> Any:
 
 
 def _other_kind(group: str, name: str) -> str:
-    """What it is instead, if a broker was named where a database is wanted, or a database for a broker."""
+    """A sentence that says so, if a database was named as a broker or a broker as a database."""
     for other in (BROKERS, DATABASES):
         if other != group and name in names(other):
             return f" That is a {_KINDS[other]}."
