@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman import Client, ClientOptions, EndpointOptions, RetryOptions, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
-from dragoman.client.addresses import new_address
+from dragoman.client.addresses import new_address, own_group
 from dragoman.client.dead_letters import DeadLetters
 from dragoman.client.delivery import Delivery
 from dragoman.client.exposition import exposition
@@ -327,15 +327,15 @@ def test_numbers_of_generated_names_are_added_up() -> None:
         metrics.of(address).received += 2
         metrics.latency_of(address).observe(0.5)
     metrics.replies.received = 1
-    one, two = (f"client.{secrets.token_hex(8)}" for _ in range(2))
+    one, two = (own_group("client") for _ in range(2))
     groups = {one: 3, two: 4, "bank": 1}
     lags = [Lag(group, "news", 0, committed=2, end=7) for group in groups]
     lines = exposition(metrics, groups, lags).splitlines()
     assert 'dragoman_client_published_total{channel="client.replies.*"} 3' in lines
     assert 'dragoman_client_received_total{channel="client.replies.*"} 7' in lines
     assert 'dragoman_client_handling_seconds_count{channel="client.replies.*"} 3' in lines
-    assert 'dragoman_client_in_flight{group="client.*"} 7' in lines
-    assert 'dragoman_client_lag{channel="news",group="client.*",partition="0"} 10' in lines
+    assert 'dragoman_client_in_flight{group="client.own.*"} 7' in lines
+    assert 'dragoman_client_lag{channel="news",group="client.own.*",partition="0"} 10' in lines
     assert 'dragoman_client_lag{channel="news",group="bank",partition="0"} 5' in lines
     assert GENERATED.search("\n".join(lines)) is None
 
@@ -346,15 +346,24 @@ def test_numbers_of_generated_names_are_added_up() -> None:
         ("orders", "orders"),
         ("orders.2026", "orders.2026"),
         ("orders.deadbeef", "orders.deadbeef"),
-        ("client.0123456789abcdef", "client.*"),
-        ("client.0123456789abcdef.retry", "client.*.retry"),
-        ("orders.retry.client.0123456789abcdef", "orders.retry.client.*"),
+        ("orders.0123456789abcdef", "orders.0123456789abcdef"),
+        ("orders.0123456789abcdef01234567", "orders.0123456789abcdef01234567"),
+        ("0123456789abcdef.own", "0123456789abcdef.own"),
+        ("client.own.0123456789abcdef", "client.own.*"),
+        ("client.own.0123456789abcdef01234567", "client.own.0123456789abcdef01234567"),
+        ("client.own.0123456789abcdef.retry", "client.own.*.retry"),
+        ("orders.retry.client.own.0123456789abcdef", "orders.retry.client.own.*"),
         ("web.replies.0123456789abcdef01234567", "web.replies.*"),
         ("web.replies.0123456789abcdef0123456", "web.replies.0123456789abcdef0123456"),
     ],
 )
 def test_only_what_is_generated_is_left_out(name: str, label: str) -> None:
     assert label_of(name) == label
+
+
+def test_names_that_are_generated_are_recognised() -> None:
+    assert label_of(own_group("orders.web")) == "orders.web.own.*"
+    assert label_of(new_address("orders.web", 1e9).channel) == "orders.web.replies.*"
 
 
 async def test_a_channel_that_is_named_like_replies_is_not_taken_for_them(

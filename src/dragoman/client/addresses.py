@@ -1,4 +1,4 @@
-"""The names of reply channels: whose they are, how old they are, and which ones nobody can need any more."""
+"""Generated names of reply channels and groups: whose they are, how old they are, and which are orphans."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ LIFE = 6 * 3600.0
 GRACE = 24 * 3600.0
 """Seconds after which a channel is an orphan: its requester was killed before it could remove it."""
 
-_NAME = re.compile(r".+\.replies\.([0-9a-f]{8})[0-9a-f]{16}")
+_REPLIES = r"(?<=\.replies\.)([0-9a-f]{8})[0-9a-f]{16}"
+_NAME = re.compile(".+" + _REPLIES)
+GENERATED_PART = re.compile(f"({_REPLIES}|" + r"(?<=\.own\.)[0-9a-f]{16})(?=\.|$)")
+"""What ``new_address`` or ``own_group`` has generated of a name. Other names may end in numbers too."""
 
 
 class Address(NamedTuple):
@@ -35,6 +38,11 @@ class Address(NamedTuple):
 
 def new_address(name: str, now: float) -> Address:
     return Address(f"{name}.replies.{int(now):08x}{secrets.token_hex(8)}", now)
+
+
+def own_group(name: str) -> str:
+    """A group that is forgotten with its last member, for one endpoint of one client."""
+    return f"{name}.own.{secrets.token_hex(8)}"
 
 
 async def remove_orphans(broker: Broker, now: float) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Any, TypeVar, overload
 
+from dragoman.client.addresses import own_group
 from dragoman.client.arguments import layers, require
 from dragoman.client.endpoint import Endpoint, EndpointMark, mark_of, may_be_silent, reply_class
 from dragoman.client.options import DEFAULT_GROUP, ClientOptions, EndpointOptions
@@ -137,7 +137,7 @@ def _endpoint(
     return Endpoint(
         name=name,
         channel=mark.channel,
-        group=named or (options.group if chosen.durable else _own_group(options)),
+        group=named or (options.group if chosen.durable else own_group(options.name)),
         chose_group=bool(named) or not chosen.durable or options.group != DEFAULT_GROUP,
         reply_to=mark.reply_to,
         reply=reply_class(hints),
@@ -151,8 +151,3 @@ def _endpoint(
         identity=mark.identity,
         transactional=mark.transactional,
     )
-
-
-def _own_group(options: ClientOptions) -> str:
-    """A group that is forgotten with its last member, for nobody but this endpoint of this client."""
-    return f"{options.name}.{secrets.token_hex(8)}"
