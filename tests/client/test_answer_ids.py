@@ -186,11 +186,8 @@ PARTS = st.binary(max_size=4)
 def test_answers_have_one_id_if_and_only_if_they_are_alike(pair: list[Any]) -> None:
     """However their parts are cut: no two of them run together."""
 
-    async def never(delivery: Delivery) -> Any:
-        raise AssertionError
-
     def id(request: bytes, name: bytes, value: bytes, channel: str, payload: bytes) -> bytes:
-        route = Route("endpoint", "group", lambda frame: frame, never)
+        route = Route("endpoint", "group", lambda frame: frame)
         delivery = Delivery(Message("asked", None, headers=((MESSAGE_ID, request),)), route)
         return answer_id(delivery, Message(channel, payload, headers=((name.hex(), value),)))
 

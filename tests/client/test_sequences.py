@@ -386,7 +386,7 @@ async def test_a_part_that_comes_again_while_it_is_tried_again_is_acknowledged_i
         part._replace(offset=number)
         for number, part in enumerate(cut(Message("pictures", b"abcdef", None, (), 0), 3))
     )
-    route = Route("e", "g", lambda frame: frame, lambda delivery: handle(delivery.message))
+    route = Route("e", "g", lambda frame: frame)
     later = waiting(Delivery(first, route), "pictures.later", ValueError(), 0.0, 1)._replace(
         partition=0, offset=7
     )

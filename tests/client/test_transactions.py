@@ -245,7 +245,7 @@ async def test_a_large_object_is_part_of_the_transaction_with_all_its_parts(regi
             return DONE
 
         message = Message("transfers", b"", None, ())
-        await in_transaction(handle, broker)(Delivery(message, Route("", "", bytes, handle)))
+        await in_transaction(handle, broker)(Delivery(message, Route("", "", bytes)))
         assert payloads(broker, "receipts") == []
     await broker.close()
     sizes = [int(each.header(headers.SEQUENCE_SIZE) or 0) for each in broker.transacted]
@@ -273,7 +273,7 @@ async def test_what_a_handler_leaves_behind_publishes_for_itself_when_the_transa
             return DONE
 
         message = Message("transfers", b"", None, ())
-        await in_transaction(handle, broker)(Delivery(message, Route("", "", bytes, handle)))
+        await in_transaction(handle, broker)(Delivery(message, Route("", "", bytes)))
         over.set()
         await asyncio.gather(*left_behind)
         assert len(payloads(broker, "receipts")) == 1

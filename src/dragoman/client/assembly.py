@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.client.batch import Batch, Runner, batches
-from dragoman.client.burial import burial
 from dragoman.client.chain import Chain
 from dragoman.client.composition import compose, contained, guarded
 from dragoman.client.consumer import Consumer, Pace
@@ -22,13 +21,12 @@ from dragoman.client.keyreading import key_reader
 from dragoman.client.lane import Batching, Intake
 from dragoman.client.later import retry_channels, retry_group, when_due
 from dragoman.client.metrics import ChannelMetrics, Metrics
-from dragoman.client.middleware.invalid import rejection
 from dragoman.client.options import ClientOptions
 from dragoman.client.outcome import Handler, Middleware, Outcome
+from dragoman.client.path import Plan
 from dragoman.client.pausing import Pauses
 from dragoman.client.reply import Answers
-from dragoman.client.sequence.assembling import Assembler, without_parts
-from dragoman.client.straight import Straight
+from dragoman.client.sequence.assembling import Assembler, no_parts
 from dragoman.client.tracing import Tracing
 from dragoman.client.transactional.brokered import in_transaction
 from dragoman.client.transactional.identity import needs_ids
@@ -101,12 +99,10 @@ class Assembly:
         )
         batch = direct = None
         if first.batch or any(one.transactional for one, _ in endpoints):
-            handle = without_parts(dispatcher.handle, dispatcher.refuse)
+            handle = dispatcher.taking(no_parts(dispatcher.refuse))
         else:
-            assembler = Assembler(
-                dispatcher.handle, dispatcher.refuse, options.sequence, self.pauses, counters
-            )
-            handle, direct = dispatcher.straight(assembler.take), dispatcher.direct()
+            assembler = Assembler(dispatcher.take, dispatcher.refuse, options.sequence, self.pauses, counters)
+            handle, direct = dispatcher.taking(assembler.take), dispatcher.direct()
         if first.batch:
             batch = Batching(batches(handle), options.batch_size, options.batch_wait)
         lanes = 1 if first.batch else options.concurrency
@@ -114,21 +110,20 @@ class Assembly:
         return Intake(handle, lanes, counters, batch, latency, direct, names)
 
     async def _candidates(self, endpoint: Endpoint, given: Given) -> list[Candidate]:
-        handle, straight = await self._handler(endpoint, given)
+        plan = await self._plan(endpoint, given)
         read_key = None if endpoint.key is None else key_reader(endpoint.key, self.contracts)
         return [
             Candidate(
                 endpoint,
-                handle,
+                plan,
                 await self.contracts.bind(endpoint.channel, cls) if is_record(cls) else None,
                 read_key,
-                straight if read_key is None else None,
             )
             for cls in endpoint.payload.types
         ]
 
-    async def _handler(self, endpoint: Endpoint, given: Given) -> tuple[Handler, Straight | None]:
-        """The whole way through middleware to the endpoint, and the short one for whom that is enough."""
+    async def _plan(self, endpoint: Endpoint, given: Given) -> Plan:
+        """All that surrounds the endpoint, and how it is called."""
         counters = self.metrics.of(endpoint.channel)
         chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
         answers = await self._answers(endpoint, counters, chain.answering)
@@ -141,17 +136,15 @@ class Assembly:
             invoke = in_transaction(invoke, self.broker)
         inner = compose(own, invoke)
         if not endpoint.batch:
-            straight = None
-            if endpoint.transaction is None and not endpoint.transactional:
-                straight = chain.straight(inner, alone=not own and answers is None)
-            return compose(chain.around(), contained(inner)), straight
+            is_bare = not own and answers is None and endpoint.transaction is None
+            return chain.plan(inner, by_value=is_bare and not endpoint.transactional)
         whole = contained(inner)
         together = compose((*chain.observing(), *chain.repeating()), whole)
         alone = compose(
             (*chain.observing(), *chain.failing(), *chain.repeating()),
             lambda delivery: whole(Batch([delivery])),
         )
-        return compose(chain.before(), Runner(together, alone).join), None
+        return chain.joining(Runner(together, alone).join)
 
     def _once(
         self, endpoint: Endpoint, given: Given, answers: Answers | None, counters: ChannelMetrics
@@ -187,9 +180,8 @@ class Assembly:
 
     def _failures(self, endpoint: Endpoint) -> Failures:
         """For messages that reach no endpoint: as the channel's first endpoint in the group wants it."""
-        options, counters = endpoint.options, self.metrics.of(endpoint.channel)
-        chain = Chain(endpoint, self.broker, counters, self.pauses, self.tracing)
-        bury, strategy = burial(self.broker, chain.answering), chain.strategy()
+        chain = Chain(endpoint, self.broker, self.metrics.of(endpoint.channel), self.pauses, self.tracing)
+        strategy = chain.strategy()
 
         async def unroutable(delivery: Delivery, error: Exception) -> Outcome:
             async def fail(delivery: Delivery) -> Outcome:
@@ -197,4 +189,4 @@ class Assembly:
 
             return await strategy(delivery, fail)
 
-        return Failures(rejection(options.invalid_channel(endpoint.channel), bury, counters), unroutable)
+        return Failures(chain.reject, unroutable)

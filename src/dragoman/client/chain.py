@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from dragoman.client import stages
 from dragoman.client.burial import Bury, burial
-from dragoman.client.composition import after_failure, contained, when_failed
-from dragoman.client.condition import Condition, read_condition
+from dragoman.client.composition import after_failure, contained
+from dragoman.client.condition import read_condition
+from dragoman.client.delivery import Delivery
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.invocation import value_function
 from dragoman.client.later import postponing, retries_of
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.middleware.dead_letter import dead_letter, keep
-from dragoman.client.middleware.deliveries import deliveries
-from dragoman.client.middleware.expiry import expiry
 from dragoman.client.middleware.failing import custom, skip, stop
-from dragoman.client.middleware.invalid import invalid
 from dragoman.client.middleware.later import later
 from dragoman.client.middleware.retry import retry
-from dragoman.client.middleware.selection import early_selection, late_selection, model_selection
-from dragoman.client.outcome import Handler, Middleware
+from dragoman.client.outcome import Handler, Middleware, Outcome
+from dragoman.client.path import Plan
 from dragoman.client.pausing import Pauses
-from dragoman.client.straight import Straight
+from dragoman.client.stages import Rejection, Stage
 from dragoman.client.tracing import Tracing
 from dragoman.core.broker import Broker
 
@@ -37,53 +36,49 @@ class Chain:
     pauses: Pauses
     tracing: Tracing | None = None
 
-    def around(self) -> tuple[Middleware, ...]:
+    def plan(self, call: Handler, *, by_value: bool) -> Plan:
+        """For messages one by one. ``by_value`` says that ``call`` does nothing but call the function."""
         layers = (*self.failing(), *self.repeating())
-        if self._idle:
-            layers = (when_failed(layers, self.counters),)
-        return (*self.observing(), *self.before(), *layers)
+        function = value_function(self.endpoint) if by_value else None
+        failed = after_failure(layers, contained(call))
+        observe = None if self.tracing is None else self.tracing.consume
+        return Plan(self.stages(), call, function, self.reject, failed, self.counters, observe)
+
+    def joining(self, join: Handler) -> Plan:
+        """For messages that are only read here, and handled with others."""
+        return Plan(self.stages(), join, None, self.reject, _raised, self.counters)
 
     @property
-    def _idle(self) -> bool:
-        """Whether all layers look at failures only, so that messages which do not fail need not pass them."""
-        return self.tracing is None and self.endpoint.options.deliveries is None
-
-    def straight(self, inner: Handler, *, alone: bool) -> Straight | None:
-        """The short way to the endpoint, if it can have one; ``alone`` if nothing is around it inside."""
-        if not self._idle:
-            return None
-        failed = after_failure((*self.failing(), *self.repeating()), contained(inner))
-        function = value_function(self.endpoint) if alone else None
-        condition = self._condition or Condition(None, None)
-        selection = self.endpoint.selection
-        return Straight(inner, function, failed, condition, selection, self.counters, self.pauses.now)
+    def reject(self) -> Rejection:
+        channel = self.endpoint.options.invalid_channel(self.endpoint.channel)
+        return Rejection(channel, self._bury, self.counters)
 
     def observing(self) -> tuple[Middleware, ...]:
         return () if self.tracing is None else (self.tracing.consume,)
 
-    def before(self) -> tuple[Middleware, ...]:
-        """Which messages get as far as being handled, and in what form."""
-        options, channel, bury = self.endpoint.options, self.endpoint.channel, self._bury
-        dead, unreadable = options.dead_letter_channel(channel), options.invalid_channel(channel)
-        condition = self._condition
-        found = [
-            expiry(dead or unreadable, bury, self.counters, self.pauses.now),
-            invalid(unreadable, bury, self.counters),
-        ]
+    def stages(self) -> tuple[Stage, ...]:
+        """Which messages get as far as being handled."""
+        endpoint, counters, bury = self.endpoint, self.counters, self._bury
+        options, selection = endpoint.options, endpoint.selection
+        dead = options.dead_letter_channel(endpoint.channel)
+        put_aside = dead or options.invalid_channel(endpoint.channel)
+        condition = None if options.consumed_if is None else read_condition(options.consumed_if)
+        found = []
         if condition is not None and condition.early is not None:
-            found.insert(0, early_selection(condition.early, self.counters))
+            found.append(stages.condition(condition.early, counters, after_reading=False))
+        found.append(stages.expiry(put_aside, bury, counters, self.pauses.now))
         if condition is not None and condition.late is not None:
-            found.append(late_selection(condition.late, self.counters))
-        if self.endpoint.selection is not None:
-            found.append(model_selection(self.endpoint.selection, dead, bury, self.counters))
+            found.append(stages.condition(condition.late, counters, after_reading=True))
+        if selection is not None:
+            found.append(stages.selection(selection, dead, bury, counters))
+        if options.deliveries is not None:
+            found.append(stages.deliveries(options.deliveries, self.strategy()))
         return tuple(found)
 
     def failing(self) -> tuple[Middleware, ...]:
         """What becomes of a message whose handler fails, however often it is called."""
         options = self.endpoint.options
         found = [self.strategy()]
-        if options.deliveries is not None:
-            found.append(deliveries(options.deliveries))
         if options.later is not None:
             retries = partial(retries_of, capabilities=self.broker.capabilities)
             postpone = postponing(self.broker, options.later, self.endpoint.group)
@@ -119,7 +114,6 @@ class Chain:
         channel = self.endpoint.channel
         return self.broker if self.tracing is None else self.tracing.answering(self.broker, channel)
 
-    @property
-    def _condition(self) -> Condition | None:
-        text = self.endpoint.options.consumed_if
-        return None if text is None else read_condition(text)
+
+async def _raised(delivery: Delivery, error: Exception) -> Outcome:
+    raise error

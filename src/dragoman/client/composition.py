@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from dragoman.client.cancellation import as_failure, failure_of, take_back_cancellation
 from dragoman.client.delivery import Delivery
-from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.core.errors import ClientError
 
@@ -26,20 +25,6 @@ def compose(middleware: Sequence[Middleware], endpoint: Handler) -> Handler:
 
 def _around(middleware: Middleware, inside: Handler) -> Handler:
     return lambda delivery: middleware(delivery, inside)
-
-
-def when_failed(layers: Sequence[Middleware], counters: ChannelMetrics) -> Middleware:
-    """Layers that wait until the handler raises: they meet its first error as if they had called it."""
-
-    async def handle(delivery: Delivery, next: Handler) -> Outcome:
-        try:
-            outcome = await next(delivery)
-        except Exception as error:
-            return await after_failure(layers, next)(delivery, error)
-        counters.handled += outcome.acknowledge
-        return outcome
-
-    return handle
 
 
 def after_failure(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dragoman.core.contract import ContractVersion
 from dragoman.core.message import Message
-
-if TYPE_CHECKING:
-    from dragoman.client.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +20,9 @@ class Route:
     group: str
     decode: Callable[[bytes | None], Any]
     """From the frame to the value."""
-    handle: Callable[[Delivery], Awaitable[Outcome]]
-    """All middleware and the endpoint in one."""
     version: ContractVersion | None = None
     """The writer's version, where the channel has a contract."""
     read_key: Callable[[bytes | None], Any] | None = None
-    learn_key: Callable[[bytes | None], Awaitable[None]] | None = None
-    """Must come before ``read_key`` where keys are records: it may have to ask the registry."""
     pause: Callable[[float], Awaitable[bool]] | None = None
     """Rest so many seconds; ``False`` at once when the client is closing."""
     by_position: bool = True

@@ -15,12 +15,12 @@ from dragoman.client.contracts import Bound, Contracts
 from dragoman.client.delivery import Delivery, Route
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import SETTLED
-from dragoman.client.keyreading import KeyReader
 from dragoman.client.lane import Direct, Reading
 from dragoman.client.metrics import ChannelMetrics
-from dragoman.client.outcome import DONE, Handler, Outcome, again
+from dragoman.client.outcome import DONE, Outcome, again
+from dragoman.client.path import Path, Plan, Take
 from dragoman.client.pausing import Pauses
-from dragoman.client.straight import Straight, Take
+from dragoman.client.stages import is_part
 from dragoman.core.contract import Compatibility, ContractVersion
 from dragoman.core.errors import (
     DecodeError,
@@ -45,10 +45,9 @@ class Candidate:
     """An endpoint with one of the classes that it takes. Without a class it takes every version."""
 
     endpoint: Endpoint
-    handle: Handler
+    plan: Plan
     bound: Bound | None
     read_key: Callable[[bytes | None], Any] | None
-    straight: Straight | None = None
 
     @property
     def raw(self) -> bool:
@@ -90,46 +89,43 @@ class Dispatcher:
         self._candidates = sorted(
             candidates, key=lambda each: each.bound.version.version if each.bound else 0, reverse=True
         )
-        self._routes: dict[bytes | None, Route] = {}
-        self._ways: dict[bytes, Take] = {}
-        self._direct: dict[bytes, tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]] = {}
-        self._after_failure: dict[bytes, Callable[[Message, Exception], Awaitable[Outcome]]] = {}
+        self._paths: dict[bytes | None, Path] = {}
+        """By the header of the frame."""
         self._learning = asyncio.Lock()
-        raw = next((each for each in candidates if each.raw), None)
-        self._raw = None if raw is None else self._made(raw, lambda frame: frame, None)
-        self._raw_straight = None if raw is None else raw.straight
-        self._otherwise: Take | None = None
+        self._raw = next((each for each in candidates if each.raw), None)
+        self._every: Path | None = None
+        """The path of all messages, if an endpoint wants them as they came."""
+        self._part: Take = self.take
 
-    def straight(self, otherwise: Take) -> Take:
-        """The hot path: one look at the frame's header, then the short way of that schema, if it has one."""
-        find, largest = self._ways.get, self._largest
-        self._otherwise = otherwise
-        every = None
-        if self._raw is not None and self._raw_straight is not None:
-            every = self._raw_straight.way(self._raw, otherwise)
+    def taking(self, part: Take) -> Take:
+        """The function that takes all messages; those that are parts of a sequence go to ``part``."""
+        self._part = part
+        if self._raw is not None:
+            self._every = self._path_to(self._raw, lambda frame: frame, None)
+        find, largest, every, whole = self._paths.get, self._largest, self._every, self.take
 
         def take(message: Message) -> Awaitable[Outcome]:
             payload = message.payload
-            if payload is None or len(payload) > largest:
-                return otherwise(message)
-            way = every or find(payload[:HEADER_SIZE])
-            return otherwise(message) if way is None else way(message)
+            if payload is not None and len(payload) <= largest:
+                path = every or find(payload[:HEADER_SIZE])
+                if path is not None and path.learn_key is None:
+                    return path.take(message)
+            return whole(message)
 
         return take
 
     def direct(self) -> Direct:
-        """Shorter still, for messages that are nothing but a value to an endpoint that wants nothing else."""
-        find, largest = self._direct.get, self._largest
+        """Without a function of ours between, for messages that are nothing but a value to their endpoint."""
+        find, largest = self._paths.get, self._largest
 
         def read(run: Run, places: Sequence[int]) -> Reading | None:
             first: Any = run.payloads[places[0]]
-            header = first[:HEADER_SIZE]
-            found = find(header)
-            if found is None:
+            schema = first[:HEADER_SIZE]
+            path = find(schema)
+            if path is None or path.function is None:
                 return None
-            decode, function = found
             frames: list[Any] = [run.payloads[at] for at in places]
-            alike = len(list(takewhile(bool, map(bytes.startswith, frames, repeat(header)))))
+            alike = len(list(takewhile(bool, map(bytes.startswith, frames, repeat(schema)))))
             if alike < len(frames):
                 frames = frames[:alike]
             if max(map(len, frames)) > largest:
@@ -137,34 +133,27 @@ class Dispatcher:
             values: list[Any] = []
             # Those before one that cannot be read are there nonetheless.
             with contextlib.suppress(MessageError):
-                values.extend(map(decode, frames))
-            return (function, values) if values else None
+                values.extend(map(path.route.decode, frames))
+            return (path.function, values) if values else None
 
         return Direct(read, self._failed)
 
     def _failed(self, message: Message, error: Exception) -> Awaitable[Outcome]:
-        return self._after_failure[(message.payload or b"")[:HEADER_SIZE]](message, error)
+        return self._paths[(message.payload or b"")[:HEADER_SIZE]].failed(message, error)
 
-    def handle(self, message: Message) -> Awaitable[Outcome]:
-        """The same for those that go the long way."""
-        payload = message.payload
-        if payload is None or len(payload) > self._largest:
-            return self._handle(message)
-        route = self._raw or self._routes.get(payload[:HEADER_SIZE])
-        if route is None or route.learn_key is not None:
-            return self._handle(message)
-        return route.handle(Delivery(message, route))
-
-    async def _handle(self, message: Message) -> Outcome:
+    async def take(self, message: Message) -> Outcome:
+        """A message whose path may still have to be found."""
+        if is_part(message):
+            return await self._part(message)
         if message.payload is None and message.header(SETTLED) is not None:
             self._counters.ignored += 1
             return DONE
         try:
             if message.payload is not None and len(message.payload) > self._largest:
                 unframe(message.payload, self._largest)
-            route = self._raw or await self._route(message)
-            if route.learn_key is not None:
-                await route.learn_key(message.key)
+            path = self._every or await self._path(message)
+            if path.learn_key is not None:
+                await path.learn_key(message.key)
         except MessageError as error:
             return await self._failures.invalid(self._lost(message), error)
         except RegistryError as error:
@@ -175,19 +164,19 @@ class Dispatcher:
             return again(REST)
         except DragomanError as error:
             return await self._failures.unroutable(self._lost(message), error)
-        return await route.handle(Delivery(message, route))
+        return await path.take(message)
 
-    async def _route(self, message: Message) -> Route:
-        header = None if message.payload is None else message.payload[:HEADER_SIZE]
-        route = self._routes.get(header)
-        if route is None:
+    async def _path(self, message: Message) -> Path:
+        schema = None if message.payload is None else message.payload[:HEADER_SIZE]
+        path = self._paths.get(schema)
+        if path is None:
             async with self._learning:
-                route = self._routes.get(header)
-                if route is None:
-                    route = self._routes[header] = await self._learn(message.payload)
-        return route
+                path = self._paths.get(schema)
+                if path is None:
+                    path = self._paths[schema] = await self._learn(message.payload)
+        return path
 
-    async def _learn(self, frame: bytes | None) -> Route:
+    async def _learn(self, frame: bytes | None) -> Path:
         if frame is None:
             return self._tombstone()
         schema_id, _ = unframe(frame)
@@ -198,38 +187,26 @@ class Dispatcher:
             own = await self._contracts.own_schema(candidate.bound, schema_id)
             known = own or candidate.bound.known
         decode = await self._contracts.frame_decoder(schema_id, cls, known)
-        route = self._made(candidate, decode, version)
-        if candidate.straight is not None and self._otherwise is not None:
-            self._shorten(frame[:HEADER_SIZE], candidate.straight, route, self._otherwise)
-        return route
+        return self._path_to(candidate, decode, version)
 
-    def _shorten(self, header: bytes, straight: Straight, route: Route, otherwise: Take) -> None:
-        self._ways[header] = straight.way(route, otherwise)
-        if straight.direct is not None:
-            self._direct[header] = route.decode, straight.direct
-            self._after_failure[header] = straight.after_failure(route)
-
-    def _made(
+    def _path_to(
         self, candidate: Candidate, decode: Callable[[Any], Any], version: ContractVersion | None
-    ) -> Route:
-        endpoint = candidate.endpoint
-        learn = candidate.read_key.learn if isinstance(candidate.read_key, KeyReader) else None
-        return Route(
-            endpoint.name,
+    ) -> Path:
+        route = Route(
+            candidate.endpoint.name,
             self._group,
             decode,
-            candidate.handle,
             version,
             candidate.read_key,
-            learn,
             self._pauses,
             self._by_position,
         )
+        return candidate.plan.path(route, self._part)
 
-    def _tombstone(self) -> Route:
+    def _tombstone(self) -> Path:
         for candidate in self._candidates:
             if candidate.endpoint.payload.optional:
-                return self._made(candidate, lambda frame: None, None)
+                return self._path_to(candidate, lambda frame: None, None)
         raise DecodeError(
             "The message has no payload.",
             code="message.tombstone",
@@ -279,7 +256,7 @@ class Dispatcher:
 
     def _lost(self, message: Message) -> Delivery:
         """A delivery that has no endpoint, for its letter."""
-        route = Route("", self._group, lambda frame: frame, _nowhere)
+        route = Route("", self._group, lambda frame: frame)
         return Delivery(message, route)
 
 
@@ -288,7 +265,3 @@ def promised(strategy: Compatibility, writer: int, reader: int) -> bool:
     if writer == reader:
         return True
     return strategy.backward if reader > writer else strategy.forward
-
-
-async def _nowhere(delivery: Delivery) -> Outcome:
-    return again()

@@ -10,10 +10,10 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from dragoman.client.arguments import layers, require, several
 from dragoman.client.correlation import Correlation, read_correlation
-from dragoman.client.middleware.selection import Selection
 from dragoman.client.options import EndpointOptions
 from dragoman.client.outcome import Middleware
 from dragoman.client.parameters import Hints, Kind, Parameter, alternatives, hints_of, unwrapped
+from dragoman.client.selection import Selection
 from dragoman.core.broker import Sharing, Start, Subscription
 from dragoman.core.channel import check_name
 from dragoman.schema.records import is_record

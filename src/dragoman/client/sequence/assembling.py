@@ -7,16 +7,15 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from dragoman.client.headers import SEQUENCE_ID
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Outcome, again, kept
+from dragoman.client.path import Take
 from dragoman.client.pausing import Pauses
 from dragoman.client.sequence.options import SequenceOptions
 from dragoman.client.sequence.parts import Place, join, place_of
-from dragoman.client.straight import Take
 from dragoman.client.transactional.brokered import RECEIVED
 from dragoman.core.errors import FrameError, MessageError
-from dragoman.core.message import Message, header
+from dragoman.core.message import Message
 
 Refuse: TypeAlias = Callable[[Message, MessageError], Awaitable[Outcome]]
 """Send one part to where somebody looks at it."""
@@ -46,7 +45,7 @@ class _Open:
 
 
 class Assembler:
-    """Stands before the dispatcher of one channel. Messages that are no parts pass.
+    """Takes the parts of sequences of one channel.
 
     A part stays unacknowledged until its whole is handled, so whoever is killed in between gets all parts
     again. When the others do not come in time, or there are too many, all go aside with the reason.
@@ -69,12 +68,7 @@ class Assembler:
         self._closed: OrderedDict[bytes, MessageError | None] = OrderedDict()
         self._held = 0
 
-    def take(self, message: Message) -> Awaitable[Outcome]:
-        if not message.headers or header(message.headers, SEQUENCE_ID) is None:
-            return self._handle(message)
-        return self._take(message)
-
-    async def _take(self, message: Message) -> Outcome:
+    async def take(self, message: Message) -> Outcome:
         try:
             place = place_of(message)
         except MessageError as error:
@@ -181,20 +175,14 @@ class Assembler:
             self._closed.popitem(last=False)
 
 
-def without_parts(handle: Take, refuse: Refuse) -> Take:
+def no_parts(refuse: Refuse) -> Take:
     """For endpoints that cannot wait until a sequence is whole: its parts go aside with the reason."""
-
-    def take(message: Message) -> Awaitable[Outcome]:
-        if header(message.headers, SEQUENCE_ID) is None:
-            return handle(message)
-        reason = FrameError(
-            "A part of a sequence came to an endpoint that cannot put it together.",
-            code="message.sequence",
-            next="Let it take one message at a time, without a transaction of the broker.",
-        )
-        return refuse(message, reason)
-
-    return take
+    reason = FrameError(
+        "A part of a sequence came to an endpoint that cannot put it together.",
+        code="message.sequence",
+        next="Let it take one message at a time, without a transaction of the broker.",
+    )
+    return lambda message: refuse(message, reason)
 
 
 def _settle(held: list[tuple[Message, asyncio.Future[Outcome]]], outcome: Outcome) -> None:

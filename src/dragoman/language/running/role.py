@@ -12,8 +12,8 @@ from dragoman.client.correlation import read_correlation
 from dragoman.client.endpoint import Endpoint
 from dragoman.client.headers import REPLY_TO
 from dragoman.client.middleware.deduplicate import Deduplicate
-from dragoman.client.middleware.selection import Selection
 from dragoman.client.role import Owned, Sending
+from dragoman.client.selection import Selection
 from dragoman.core.broker import Capabilities
 from dragoman.core.errors import ConfigurationError, NotFound
 from dragoman.language import syntax as s

@@ -134,14 +134,10 @@ class BrokerReceiver:
                 return again(1.0)
             except Exception as error:
                 suffix = "invalid" if isinstance(error, MessageError) else "dead"
-                route = Route(f"subscriber of {self._wanted.topic}", group, lambda frame: frame, _nowhere)
+                route = Route(f"subscriber of {self._wanted.topic}", group, lambda frame: frame)
                 target = f"{message.channel}.{suffix}"
                 await self._broker.create(self._channel(target))
                 await bury(Delivery(message, route), target, error)
             return DONE
 
         return handle
-
-
-async def _nowhere(delivery: Delivery) -> Outcome:
-    return again()

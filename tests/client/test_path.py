@@ -1,4 +1,4 @@
-"""Most messages take a short way to their endpoint. Nobody can tell it from the long one."""
+"""The compiled paths of all shapes of endpoints treat messages alike."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from dragoman import (
     Client,
+    ClientOptions,
     Delivery,
     EndpointOptions,
     Handler,
@@ -21,7 +22,6 @@ from dragoman import (
     record,
 )
 from dragoman.client import headers
-from dragoman.client.chain import Chain
 from dragoman.client.contracts import Contracts
 from dragoman.client.dead_letters import DeadLetters
 from dragoman.client.history import history
@@ -40,12 +40,11 @@ async def observed(delivery: Delivery, next: Handler) -> Outcome:
     return await next(delivery)
 
 
-@pytest.fixture(params=["directly", "by value", "by delivery", "the long way"])
-async def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(params=["directly", "by value", "by delivery", "traced"])
+async def run(request: pytest.FixtureRequest) -> Any:
     """Start a client whose endpoint calls a handler, and publish three orders."""
     own = [observed] if request.param == "by delivery" else []
-    if request.param == "the long way":
-        monkeypatch.setattr(Chain, "straight", lambda *_, **__: None)
+    more = ClientOptions(tracing=request.param == "traced")
 
     async def start(
         handle: Callable[[Order], Awaitable[None]], options: EndpointOptions = TWICE, **publishing: Any
@@ -57,7 +56,7 @@ async def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
         if request.param == "by value":
             # Whoever has a header is looked at.
             publishing = {"headers": {"from": "afar"}} | publishing
-        client = Client("memory://", "memory://", [on_order])
+        client = Client("memory://", "memory://", [on_order], options=more)
         await clients.enter_async_context(client)
         for number in range(3):
             await client.publish("orders", Order(number), **publishing)
