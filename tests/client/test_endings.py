@@ -65,8 +65,19 @@ class Speechless(Exception):
         raise AttributeError("not set yet")
 
 
+class Panicking(Exception):
+    """One of an extension module, whose text panics as well."""
+
+    def __str__(self) -> str:
+        raise PanicException("index out of bounds")
+
+
 async def raise_what_cannot_be_said() -> None:
     raise Speechless
+
+
+async def raise_what_panics_when_said() -> None:
+    raise Panicking
 
 
 async def fail_a_test() -> None:
@@ -133,6 +144,7 @@ def this_task() -> asyncio.Task[Any]:
 FAILING = [
     panic,
     raise_what_cannot_be_said,
+    raise_what_panics_when_said,
     fail_a_test,
     raise_a_generators_end,
     raise_a_cancellation,

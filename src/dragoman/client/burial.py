@@ -60,7 +60,9 @@ def _said_by(cause: BaseException) -> str:
     """The error's text. An error of the application may fail to make one; its letter is sent all the same."""
     try:
         return str(cause)
-    except Exception as error:
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         return f"The text of this error could not be made: {type(error).__qualname__}."
 
 
