@@ -8,14 +8,18 @@ for the end of the client: that is known from ``ENDING`` alone.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from typing import TypeVar
 
 from dragoman.core.ending import is_ending
 from dragoman.core.errors import ClientError, DecodeError, MessageError
 
 ENDING: ContextVar[Callable[[], bool]] = ContextVar("dragoman-ending")
 """Set in the task of a lane: whether the client, and not a handler, ends this task."""
+
+T = TypeVar("T")
 
 _PROGRAM = (SystemExit, KeyboardInterrupt)
 """They end the program. The message is not acknowledged, so it is delivered again."""
@@ -55,6 +59,25 @@ async def failure_of(error: BaseException) -> Exception:
         raise error
     await take_back_cancellation()
     return _cancelled()
+
+
+async def contain(call: Callable[..., Awaitable[T] | None], *arguments: object) -> T | None:
+    """Call what a user has written. Only exceptions of the class ``Exception`` come out, however it ends.
+
+    Raises others if they end the program, or if the client ends this task.
+    """
+    try:
+        pending = call(*arguments)
+        result = None if pending is None else await pending
+    except BaseException as error:
+        failure = await failure_of(error)
+        if failure is error:
+            raise
+        raise failure from error
+    # If the client ends this task, what the call has finished before counts all the same.
+    with contextlib.suppress(asyncio.CancelledError):
+        await take_back_cancellation()
+    return result
 
 
 def unreadable(error: BaseException) -> MessageError:

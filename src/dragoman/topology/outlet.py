@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dragoman.client.cancellation import as_failure
 from dragoman.core.clock import Clock
 from dragoman.core.errors import EncodeError
 from dragoman.schema.records import is_record
@@ -115,7 +116,8 @@ class Outlet:
         for interceptor in self._interceptors:
             try:
                 interceptor.after_send(passage)
-            except Exception:
+            except BaseException as error:
+                as_failure(error)
                 log.exception("An interceptor failed after sending.", extra={"topic": self.topic.key})
 
     async def close(self, patience: float = 10.0) -> None:

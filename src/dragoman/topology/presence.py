@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from dragoman.client.cancellation import as_failure
 from dragoman.core.errors import PublisherUnavailable
 from dragoman.topology.metrics import TopicMetrics
 from dragoman.topology.outlet import Outlet
@@ -124,7 +125,8 @@ class Presence:
     def _tell_one(self, listener: Callable[[T], None], change: T) -> None:
         try:
             listener(change)
-        except Exception:
+        except BaseException as error:
+            as_failure(error)
             log.exception("A listener failed.", extra={"topic": self.topic.key})
 
     def on_peers(self, listener: Callable[[int], None]) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dragoman.client.cancellation import contain, unreadable
 from dragoman.core.backoff import Backoff
 from dragoman.core.errors import MessageError
 from dragoman.schema.framing import HEADER_SIZE
@@ -86,29 +87,30 @@ class Reception:
         passage = None
         if self._interceptors:
             passage = self._passage(parcel, readers[0][1])
-            if not self._let_in(passage):
+            if not await self._let_in(passage):
                 self.metrics.receive_vetoed += 1
                 return
         failure = None
         for offer, message, multipart in readers:
             try:
-                result = offer.receive(message, multipart)
-                if result is not None:
-                    await result
+                await contain(offer.receive, message, multipart)
             except Exception as error:
                 failure = await self._again(offer, message, multipart, attempts - 1, error) or failure
         if failure is not None:
             raise failure
         self.metrics.handled += 1
         if passage is not None:
-            self._tell(passage)
+            await self._tell(passage)
 
     def _passage(self, parcel: Parcel, message: Any) -> Passage:
         return Passage(self.topic, (message,), dict(parcel.metadata), parcel.origin, parcel.sequence)
 
-    def _let_in(self, passage: Passage) -> bool:
-        try:
+    async def _let_in(self, passage: Passage) -> bool:
+        async def ask() -> bool:
             return all(each.before_receive(passage) for each in self._interceptors)
+
+        try:
+            return bool(await contain(ask))
         except Exception:
             self.metrics.failed += 1
             raise
@@ -124,7 +126,7 @@ class Reception:
             if reading is None:
                 return None
             if reading.decode is not None:
-                message = reading.decode(frame)
+                message = _object(reading.decode, frame)
                 only = (Part(reading.name, reading.schema_id, frame),)
                 found.append(
                     (offer, message, Multipart(message, only, self._codecs, serializer, parcel.metadata))
@@ -141,7 +143,7 @@ class Reception:
             if reading is None:
                 reading = await self._learn(offer, serializer, frames[0])
             if reading.decode is not None:
-                message = reading.decode(frames[0])
+                message = _object(reading.decode, frames[0])
                 every = (Part(reading.name, reading.schema_id, frames[0]), *parts)
                 found.append(
                     (offer, message, Multipart(message, every, self._codecs, serializer, parcel.metadata))
@@ -182,16 +184,24 @@ class Reception:
             await asyncio.sleep(next(waits))
             left -= 1
             try:
-                result = offer.receive(message, multipart)
-                if result is not None:
-                    await result
+                await contain(offer.receive, message, multipart)
                 return None
             except Exception as another:
                 error = another
 
-    def _tell(self, passage: Passage) -> None:
+    async def _tell(self, passage: Passage) -> None:
         for interceptor in self._interceptors:
             try:
-                interceptor.after_receive(passage)
+                await contain(interceptor.after_receive, passage)
             except Exception:
                 log.exception("An interceptor failed after receiving.", extra={"topic": self.topic.key})
+
+
+def _object(decode: Callable[[bytes], Any], frame: bytes) -> Any:
+    """Raises ``MessageError`` if it cannot be read, whatever its codec raises."""
+    try:
+        return decode(frame)
+    except MessageError:
+        raise
+    except BaseException as error:
+        raise unreadable(error) from error

@@ -121,7 +121,11 @@ class MulticastAdmin:
         return sender
 
     async def receiver(self, wanted: Wanted, inlet: Inlet) -> MulticastReceiver:
-        return MulticastReceiver(wanted, inlet, self._largest, self._listen, self._leave)
+        return MulticastReceiver(wanted, inlet, self._largest, self._listen, self._leave, self._is_torn_down)
+
+    def _is_torn_down(self) -> bool:
+        """Whether the beats are cancelled. Only closing does that, or the end of the event loop."""
+        return self._beater is not None and self._beater.cancelling() > 0
 
     def _listen(self, group: Group) -> Listener:
         found = self._listeners.get(group)

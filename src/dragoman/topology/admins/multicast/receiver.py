@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from dragoman.client.cancellation import ENDING, take_back_cancellation
 from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, FrameError
 from dragoman.topology.admin import Inlet, Wanted
@@ -63,13 +64,17 @@ class MulticastReceiver:
         largest: int,
         listen: Callable[[Group], Listener],
         leave: Callable[[Group], None],
+        torn_down: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``torn_down`` is true if the whole event loop ends, without the topology being closed first."""
         self.properties: Mapping[str, str] = {}
         self._topic = topic_hash(wanted.topic.path)
         self._inlet = inlet
         self._largest = largest
         self._listen = listen
         self._leave = leave
+        self._torn_down = torn_down
+        self._closing = False
         self._latest_stamp = wanted.latest_stamp
         self._links: dict[int | None, Link] = {}
         self._strangers: dict[int, Link] = {}
@@ -119,6 +124,7 @@ class MulticastReceiver:
         self._leave(group)
 
     async def close(self) -> None:
+        self._closing = True
         for group in list(self._groups):
             self._drop(group)
         self._links.clear()
@@ -186,7 +192,11 @@ class MulticastReceiver:
             self._strangers[sender] = link
         return link
 
+    def _is_ending(self) -> bool:
+        return self._closing or self._torn_down()
+
     async def _work(self) -> None:
+        ENDING.set(self._is_ending)
         queue, since_breather = self._queue, 0
         while True:
             while queue:
@@ -197,6 +207,7 @@ class MulticastReceiver:
                     self._inlet.progress(link.origin, datagram.sequence)
                 else:
                     await self._deliver(link, datagram, message)
+                    await take_back_cancellation()
                 since_breather += 1
                 if since_breather >= BREATHER:
                     since_breather = 0
