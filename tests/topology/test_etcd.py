@@ -346,7 +346,7 @@ async def test_a_subscriber_that_comes_later_takes_no_datagrams_from_before(etcd
             handler = receiving.slots[0].handler
             assert handler is not None and handler.receiver is not None
             [link] = handler.receiver._links.values()  # type: ignore[attr-defined]
-            assert link.signed.course._newest_ms >= first
+            assert link.speaker.course._newest_ms >= first
             publisher = await sending.publisher("prices")
             await publisher.send(Price("new", 1.0))
             await inbox.has(1)

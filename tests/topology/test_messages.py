@@ -21,15 +21,8 @@ from dragoman.registry import connect
 from dragoman.topology import AllowList, Endpoint, Flag, Interceptor, Multipart, Passage, Topic, Topology
 from dragoman.topology.admins.broker import BrokerAdmin
 from dragoman.topology.admins.multicast import receiver as receiver_module
-from dragoman.topology.admins.multicast.datagram import (
-    DATA,
-    HEAD,
-    Datagram,
-    beat,
-    parse,
-    single,
-    topic_hash,
-)
+from dragoman.topology.admins.multicast.course import Source
+from dragoman.topology.admins.multicast.datagram import DATA, Datagram, beat, single, topic_hash
 from dragoman.topology.admins.multicast.seals import Sealed, Sealer
 from dragoman.topology.admins.multicast.sockets import Group, Listener, Network, Outgoing
 from dragoman.topology.metrics import Metrics, Origin, TopicMetrics
@@ -468,52 +461,6 @@ async def test_only_announced_senders_are_heard_by_multicast() -> None:
         assert inbox.got == [Price("known", 1.0)]
 
 
-HUGE = 2**63
-FORGERIES = {
-    "a beat": lambda topic, sender: beat(topic, sender, HUGE, 0),
-    "a message": lambda topic, sender: single(topic, sender, HUGE, 0, b"\0\0 forged"),
-    "a piece": lambda topic, sender: HEAD.pack(b"dM", 1, DATA, topic, sender, HUGE, 0, 100, 0, 2) + b"x",
-}
-
-
-@pytest.mark.parametrize("when", ["first", "later"])
-@pytest.mark.parametrize("forged", FORGERIES)
-async def test_a_forged_datagram_of_multicast_is_counted_and_changes_nothing_else(
-    forged: str, when: str
-) -> None:
-    async with Topology([LOOPBACK], registry=allowed()) as topology:
-        inbox = Inbox()
-        await topology.offer("prices", inbox).wait(30)
-        publisher = await topology.publisher("prices")
-        await linked(topology)
-        metrics = topology.metrics.of(inbox_topic(topology))
-        [endpoint] = [each for each in topology.own_endpoints() if "multicast.sender" in each.more]
-        more = endpoint.more
-        data = FORGERIES[forged](topic_hash(endpoint.topic.path), int(more["multicast.sender"], 16))
-        receiver = topology.slots[0].handler.receiver
-
-        def forge() -> None:
-            for each in parse(data):
-                receiver._take(each, None)
-
-        if when == "first":
-            receiver._links[int(more["multicast.sender"], 16)].course.__init__()
-            metrics.origins.clear()
-            forge()
-        for number in range(50):
-            await publisher.send(Price("a", float(number)))
-            if when == "later" and number > 2:
-                await inbox.has(number + 1)
-                forge()
-        await inbox.has(50)
-        await until(lambda: metrics.forged == (1 if when == "first" else 47))
-        [origin] = metrics.origins.values()
-        await until(lambda: origin.sequence._said == 50)
-        assert [price.bid for price in inbox.got] == [float(number) for number in range(50)]
-        assert (metrics.missing, origin.sequence.duplicates) == (0, 0)
-        assert metrics.unsigned == 0
-
-
 async def test_senders_with_an_identity_sign_and_others_cannot_speak_for_them() -> None:
     async with Topology([LOOPBACK], registry=allowed(), signer=Signer("host-a", new_key())) as topology:
         inbox = Inbox()
@@ -552,23 +499,23 @@ class Recorder:
             Group.of(more["multicast.group"], more["multicast.port"]), Network("lo", 1, 65536)
         )
         self._topic = topic_hash(endpoint.topic.path)
-        self.kept: list[tuple[Datagram, Sealed | None]] = []
+        self.kept: list[tuple[Datagram, Sealed | None, Source]] = []
         self._listener.add(self._topic, self._take)
 
-    def _take(self, datagram: Datagram, sealed: Sealed | None) -> None:
-        self.kept.append((datagram, sealed))
+    def _take(self, datagram: Datagram, sealed: Sealed | None, source: Source) -> None:
+        self.kept.append((datagram, sealed, source))
 
     @property
     def messages(self) -> int:
-        return sum(datagram.kind == DATA for datagram, _ in self.kept)
+        return sum(datagram.kind == DATA for datagram, *_ in self.kept)
 
     def replay(self, topology: Topology) -> int:
         """How many datagrams."""
         [receiver] = [
             slot.handler.receiver for slot in topology.slots if slot.handler and slot.handler.receiver
         ]
-        for datagram, sealed in self.kept:
-            receiver._take(datagram, sealed)
+        for datagram, sealed, source in self.kept:
+            receiver._take(datagram, sealed, source)
         return len(self.kept)
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ _COUNTERS = {
     "invalid": "Messages that could not be read.",
     "unwanted": "Messages of types that no subscriber takes.",
     "overflowed": "Messages that found a full queue.",
-    "forged": "Datagrams whose numbers or signatures cannot be their sender's.",
+    "forged": "Datagrams with a wrong signature, or with numbers elsewhere that nothing continued.",
     "unsigned": "Datagrams without the signature that their sender has announced.",
     "stale": "Datagrams that their sender has signed, but long before what is known of it.",
 }

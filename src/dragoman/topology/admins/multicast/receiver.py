@@ -7,7 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dragoman.client.cancellation import ENDING, take_back_cancellation
@@ -15,7 +15,7 @@ from dragoman.core.ending import end
 from dragoman.core.errors import ConfigurationError, FrameError
 from dragoman.topology.admin import Inlet, Wanted
 from dragoman.topology.admins.multicast.assembly import Assembly
-from dragoman.topology.admins.multicast.course import Course, SignedCourse, Verdict
+from dragoman.topology.admins.multicast.course import Courses, SignedCourse, Source, Verdict
 from dragoman.topology.admins.multicast.datagram import BEAT, DATA, Datagram, topic_hash
 from dragoman.topology.admins.multicast.seals import Sealed, read_key
 from dragoman.topology.admins.multicast.sockets import Group, Listener
@@ -36,8 +36,11 @@ MOST_STRANGERS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Signed:
+    """What a sender with an identity has signed. Nothing else of it counts."""
+
     key: Ed25519PublicKey
     course: SignedCourse
+    assembly: Assembly
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,7 @@ class Link:
     origin: str
     serializer: str
     group: Group
-    assembly: Assembly
-    signed: Signed | None = None
-    """Of a sender with an identity. Then nothing counts that it has not signed."""
-    course: Course = field(default_factory=Course)
-    """Of a sender without one."""
+    speaker: Signed | Courses
 
 
 class MulticastReceiver:
@@ -79,8 +78,9 @@ class MulticastReceiver:
         self._links: dict[int | None, Link] = {}
         self._strangers: dict[int, Link] = {}
         self._groups: dict[Group, set[str]] = {}
-        self._queue: deque[tuple[Link, Datagram | None, bytes | None]] = deque()
-        """A message, or a beat without one. Without a datagram: forget what came from there before."""
+        self._queue: deque[tuple[str, str, Datagram | None, bytes | None]] = deque()
+        """Serializer, origin in the metrics, datagram, and its message, which a beat has not. Without a
+        datagram, the origin is to be forgotten."""
         self._room = int(wanted.setting(QUEUE))
         self._drop_oldest = wanted.setting(OVERFLOW) == "oldest"
         self._filled = asyncio.Event()
@@ -92,19 +92,21 @@ class MulticastReceiver:
             return
         more = publisher.more
         group = Group.of(more.get("multicast.group", ""), more.get("multicast.port", ""))
-        signed = self._signed(publisher)
+        link = Link(publisher.id, publisher.serializer or "", group, self._speaker(publisher))
         if group not in self._groups:
             self._listen(group).add(self._topic, self._take)
         self._groups.setdefault(group, set()).add(publisher.id)
-        assembly = Assembly(self._largest)
-        self._links[sender] = Link(publisher.id, publisher.serializer or "", group, assembly, signed)
+        self._links[sender] = link
 
-    def _signed(self, publisher: Endpoint) -> Signed | None:
+    def _speaker(self, publisher: Endpoint) -> Signed | Courses:
         text = publisher.more.get("multicast.key")
         if text is None:
-            return None
+            return self._courses(publisher.id)
         since_ms = self._latest_stamp(publisher.framework)
-        return Signed(read_key(text, publisher.id), SignedCourse(since_ms))
+        return Signed(read_key(text, publisher.id), SignedCourse(since_ms), Assembly(self._largest))
+
+    def _courses(self, origin: str) -> Courses:
+        return Courses(origin, self._largest, self._inlet.metrics, self._forget)
 
     async def disconnect(self, publisher: Endpoint) -> None:
         sender = _sender_of(publisher)
@@ -131,52 +133,58 @@ class MulticastReceiver:
         self._strangers.clear()
         await end(self._worker)
 
-    def _take(self, datagram: Datagram, sealed: Sealed | None) -> None:
+    def _take(self, datagram: Datagram, sealed: Sealed | None, source: Source) -> None:
         link = self._links.get(datagram.sender) or self._stranger(datagram.sender)
-        if link is None or not self._believable(link, datagram, sealed):
+        if link is None or datagram.kind not in (DATA, BEAT):
             return
-        if datagram.kind == DATA:
-            message = link.assembly.add(datagram)
-            if message is None:
-                return
-        elif datagram.kind == BEAT:
-            message = None
-        else:
+        speaker = link.speaker
+        if isinstance(speaker, Signed):
+            if self._has_signed(speaker, datagram, sealed):
+                message = speaker.assembly.add(datagram) if datagram.kind == DATA else None
+                self._put(link.serializer, link.origin, datagram, message)
             return
-        queue = self._queue
-        if len(queue) >= self._room and not self._make_room(message):
+        course = speaker.follow(datagram, source, time.monotonic())
+        message = course.assembly.add(datagram) if datagram.kind == DATA else None
+        if not course.believed:
+            course.hold(datagram, message)
             return
-        queue.append((link, datagram, message))
-        if len(queue) == 1:
-            self._filled.set()
+        while course.held:
+            self._put(link.serializer, course.origin, *course.held.popleft())
+        self._put(link.serializer, course.origin, datagram, message)
 
-    def _believable(self, link: Link, datagram: Datagram, sealed: Sealed | None) -> bool:
-        """Whether its sender can have sent it. If not, it is counted, and nothing else happens."""
+    def _has_signed(self, signed: Signed, datagram: Datagram, sealed: Sealed | None) -> bool:
+        """Whether its sender has sent it, not long ago. If not, it is counted, and nothing else happens."""
         metrics = self._inlet.metrics
-        if link.signed is None:
-            verdict = link.course.judge(datagram.sequence, time.monotonic())
-        elif sealed is None:
+        if sealed is None:
             metrics.unsigned += 1
             return False
-        elif not sealed.fits(link.signed.key, datagram.sender):
+        if not sealed.fits(signed.key, datagram.sender):
             verdict = Verdict.FORGED
         else:
-            verdict = link.signed.course.judge(datagram.sequence, sealed.stamp_ms)
-        if verdict is Verdict.FORGED:
-            metrics.forged += 1
-            return False
-        if verdict is Verdict.STALE:
-            metrics.stale += 1
-            return False
-        if verdict is Verdict.RESTART:
-            metrics.forged += 1
-            self._queue.append((link, None, None))
+            verdict = signed.course.judge(datagram.sequence, sealed.stamp_ms)
+        metrics.forged += verdict is Verdict.FORGED
+        metrics.stale += verdict is Verdict.STALE
+        return verdict is Verdict.TAKE
+
+    def _put(self, serializer: str, origin: str, datagram: Datagram, message: bytes | None) -> None:
+        """Queue a message for the subscribers, or a beat. A piece that completes no message is neither."""
+        if message is None and datagram.kind == DATA:
+            return
+        if len(self._queue) < self._room or self._make_room(message):
+            self._append(serializer, origin, datagram, message)
+
+    def _append(self, serializer: str, origin: str, datagram: Datagram | None, message: bytes | None) -> None:
+        self._queue.append((serializer, origin, datagram, message))
+        if len(self._queue) == 1:
             self._filled.set()
-        return True
+
+    def _forget(self, origin: str) -> None:
+        """After what is queued: the next under this name is of another course."""
+        self._append("", origin, None, None)
 
     def _make_room(self, message: bytes | None) -> bool:
         """Whether there is room now. What a message that goes leaves is a gap, which is counted as loss."""
-        dropped = self._queue.popleft()[2] if self._drop_oldest else message
+        dropped = self._queue.popleft()[3] if self._drop_oldest else message
         if dropped is not None:
             self._inlet.metrics.overflowed += 1
         return self._drop_oldest
@@ -188,7 +196,7 @@ class MulticastReceiver:
             if len(self._strangers) >= MOST_STRANGERS:
                 del self._strangers[next(iter(self._strangers))]
             origin = f"{anyone.origin}/{sender:016x}"
-            link = replace(anyone, origin=origin, assembly=Assembly(self._largest), course=Course())
+            link = replace(anyone, origin=origin, speaker=self._courses(origin))
             self._strangers[sender] = link
         return link
 
@@ -200,13 +208,13 @@ class MulticastReceiver:
         queue, since_breather = self._queue, 0
         while True:
             while queue:
-                link, datagram, message = queue.popleft()
+                serializer, origin, datagram, message = queue.popleft()
                 if datagram is None:
-                    self._inlet.metrics.origins.pop(link.origin, None)
+                    self._inlet.metrics.origins.pop(origin, None)
                 elif message is None:
-                    self._inlet.progress(link.origin, datagram.sequence)
+                    self._inlet.progress(origin, datagram.sequence)
                 else:
-                    await self._deliver(link, datagram, message)
+                    await self._deliver(serializer, origin, datagram, message)
                     await take_back_cancellation()
                 since_breather += 1
                 if since_breather >= BREATHER:
@@ -215,16 +223,16 @@ class MulticastReceiver:
             self._filled.clear()
             await self._filled.wait()
 
-    async def _deliver(self, link: Link, datagram: Datagram, message: bytes) -> None:
+    async def _deliver(self, serializer: str, origin: str, datagram: Datagram, message: bytes) -> None:
         try:
             if message[:2] == NO_HEADERS:
-                parcel = Parcel(message[2:], link.origin, datagram.sequence, datagram.sent_at)
+                parcel = Parcel(message[2:], origin, datagram.sequence, datagram.sent_at)
             else:
                 headers, payload = unwrap(message)
                 parcel = parcel_of(payload, headers)._replace(
-                    origin=link.origin, sequence=datagram.sequence, sent_at=datagram.sent_at
+                    origin=origin, sequence=datagram.sequence, sent_at=datagram.sent_at
                 )
-            await self._inlet.deliver(parcel, link.serializer, once=True)
+            await self._inlet.deliver(parcel, serializer, once=True)
         except FrameError:
             self._inlet.metrics.invalid += 1
         except Exception as error:

@@ -12,6 +12,7 @@ from ipaddress import IPv4Address
 from typing import NamedTuple
 
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
+from dragoman.topology.admins.multicast.course import Source
 from dragoman.topology.admins.multicast.datagram import SEAL, Datagram, parse
 from dragoman.topology.admins.multicast.seals import Sealed
 
@@ -19,7 +20,8 @@ AT_ONCE = 512
 """Datagrams read before other tasks have their turn."""
 
 
-Take = Callable[[Datagram, Sealed | None], None]
+Take = Callable[[Datagram, Sealed | None, Source], None]
+"""What is to become of a datagram, with its seal and the source that it came from."""
 
 
 class Group(NamedTuple):
@@ -162,10 +164,10 @@ class Listener:
         return bool(self._topics)
 
     def _read(self) -> None:
-        receive, topics = self._socket.recv, self._topics
+        receive, topics = self._socket.recvfrom, self._topics
         with contextlib.suppress(BlockingIOError):
             for _ in range(AT_ONCE):
-                data = receive(65536)
+                data, source = receive(65536)
                 sealed = None
                 for datagram in parse(data):
                     if datagram.kind == SEAL:
@@ -173,7 +175,7 @@ class Listener:
                         sealed = sealed or Sealed(datagram, data)
                         continue
                     for take in topics.get(datagram.topic, ()):
-                        take(datagram, sealed)
+                        take(datagram, sealed, source)
 
     def close(self) -> None:
         self._loop.remove_reader(self._socket)
