@@ -11,6 +11,7 @@ from typing import Annotated
 import pytest
 
 from dragoman import Client, ClientOptions, EndpointOptions, Message, RetryOptions, record
+from dragoman import timeout as handler_timeout
 from dragoman.core.broker import Subscription
 from dragoman.core.errors import ConfigurationError, EncodeError, GatewayError, NotNow, RequestFailed
 from dragoman.gateway.envelope import Datum, Envelope, datum, failed, from_data, nested, parts, response
@@ -18,6 +19,7 @@ from dragoman.gateway.gateway import Gateway
 from dragoman.gateway.orchestration import Call, Outcomes, Passes, on, orchestrator
 from dragoman.gateway.policy import Policy, Rule, Ttl
 from dragoman.schema.markers import Min
+from tests.client.test_endings import FAILING, End, named
 from tests.gateway.kit import ask, collect, running
 from tests.gateway.test_drop_off import changed, drop
 
@@ -156,6 +158,74 @@ async def test_an_error_is_tried_again_then_answered_and_kept_as_a_dead_letter(e
                 end for _, end in gateway.client.broker.log().partitions("service.shares.dead").values()
             ):
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+@pytest.mark.parametrize("end", FAILING, ids=named)
+async def test_however_a_method_ends_who_waits_is_told_once(end: End, tries: int) -> None:
+    @orchestrator("service.shares", options=EndpointOptions(retry=RetryOptions(attempts=tries, delay=0.001)))
+    class Ending:
+        calls = 0
+
+        @on("select", "movement")
+        async def movement(self) -> None:
+            Ending.calls += 1
+            await end()
+
+        @on("select", "news")
+        async def news(self) -> None:
+            pass
+
+    async with answering(Ending) as gateway:
+        found = await asked(gateway, ask())
+        assert failed(found) == ("Failed", "The request could not be handled.")
+        assert Ending.calls == tries
+        # The orchestrator goes on.
+        assert failed(await asked(gateway, ask("news"))) is None
+
+
+async def test_who_waits_is_told_when_a_timeout_around_the_orchestrator_ends_it() -> None:
+    @orchestrator("service.shares", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    class Hanging:
+        @on("select", "movement")
+        async def movement(self) -> None:
+            await asyncio.Event().wait()
+
+    async with (
+        running(policy=Policy((RULE,), Ttl.HOPS)) as gateway,
+        Client(gateway.client.broker, gateway.client.registry, [Hanging], middleware=[handler_timeout(0.01)]),
+    ):
+        found = await asked(gateway, ask())
+        assert failed(found) == ("Failed", "The request could not be handled.")
+
+
+async def test_a_client_that_closes_tells_nobody_of_failures() -> None:
+    """The request is delivered again."""
+    begun = asyncio.Event()
+
+    @orchestrator("service.shares", options=EndpointOptions(retry=RetryOptions(attempts=1)))
+    class Hanging:
+        @on("select", "movement")
+        async def movement(self) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+    @orchestrator("service.shares")
+    class Answering:
+        @on("select", "movement")
+        async def movement(self) -> None:
+            pass
+
+    async with running(policy=Policy((RULE,), Ttl.HOPS)) as gateway:
+        given, request = (gateway.client.broker, gateway.client.registry), ask()
+        async with Client(*given, [Hanging], options=ClientOptions(drain_timeout=0.0)):
+            await drop(gateway, request)
+            await asyncio.wait_for(begun.wait(), 60)
+        async with Client(*given, [Answering]):
+            async with asyncio.timeout(60):
+                while (found := await collect(gateway, request, wait=30.0)) is None:
+                    pass
+            assert failed(found) is None
 
 
 @record

@@ -51,13 +51,21 @@ async def failure_of(error: BaseException) -> Exception:
 
     Raises ``error`` if it ends the program, or if the client ends this task.
     """
+    failure = coming_failure(error)
+    await take_back_cancellation()
+    return failure
+
+
+def coming_failure(error: BaseException) -> Exception:
+    """What ``failure_of`` will give outside, for those inside who have to act on a failure before that.
+
+    They raise ``error`` itself afterwards, for a timeout around the handler needs its cancellation. Raises
+    ``error`` if it ends the program, or if the client ends this task.
+    """
     if not isinstance(error, asyncio.CancelledError):
-        failure = as_failure(error)
-        await take_back_cancellation()
-        return failure
+        return as_failure(error)
     if _is_closing():
         raise error
-    await take_back_cancellation()
     return _cancelled()
 
 

@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from dragoman.client.cancellation import coming_failure
 from dragoman.client.client import Client
 from dragoman.client.controller import controller
 from dragoman.client.delivery import Delivery
@@ -113,8 +114,9 @@ class _Answering:
                 if before is not None:
                     return before
             made = await self._made(request, call, to)
-        except Exception as error:
-            if not nested and self._is_last(error):
+        except BaseException as error:
+            failure = coming_failure(error)
+            if not nested and self._is_last(failure):
                 await self._tell(request, message)
             raise
         if terms.outcomes is not None:
