@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import resource
 import select
 import socket
@@ -11,6 +12,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
@@ -533,9 +535,7 @@ def test_trailers_do_not_change_a_request_nor_the_next_one() -> None:
             while (await receive()).get("more_body"):
                 pass
             seen.append([name for name, _ in scope["headers"]])
-            start = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]}
-            await send(start)
-            await send({"type": "http.response.body", "body": b'"up"}'})
+            await answer(send)
 
     trailers = b"0\r\nauthorization: Basic x\r\nx-role: admin\r\n\r\n"
     with serving_app(app) as server, connected(server) as connection:
@@ -657,3 +657,87 @@ def test_no_refusal_follows_an_answer_that_closes_the_connection() -> None:
             while part := connection.recv(10_000):
                 found += part
     assert found.count(b"HTTP/1.1 ") <= 1 and b" 431 " not in found
+
+
+@contextlib.contextmanager
+def connected_to_app(
+    app: ASGIApp, tls: dict[str, str] | None = None
+) -> Iterator[tuple[serving.Uvicorn, socket.socket]]:
+    """A server of this application, and a connection to it."""
+    options = ServerOptions(store="", port=0, **(tls or {}))
+    running = serving.server(app, options, ConnectionLimits(), Proxies.named())
+    running.config.lifespan = "off"
+    with serving.ServerThread("app", running, listen(options)) as server:
+        connection = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=50)
+        if tls is not None:
+            trusted = ssl.create_default_context(cafile=tls["certificate"])
+            connection = trusted.wrap_socket(connection, server_hostname="127.0.0.1")
+        with connection:
+            yield running, connection
+
+
+async def answer(send: Send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+    await send({"type": "http.response.body", "body": b'"up"}'})
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("pipelined", [1, 3])
+@pytest.mark.parametrize("lost", [0, 1, 10])
+def test_an_answer_to_a_connection_that_was_just_cut_off_is_dropped_without_a_stack_trace(
+    lost: int,
+    pipelined: int,
+    begun: bool,
+    tls: bool,
+    with_tls: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Turns of the loop that have passed since then: ``lost``."""
+    done = threading.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if begun:
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"5")]})
+        protocol.abort_all()
+        while lost and protocol.sockets:
+            await asyncio.sleep(0)
+        for _ in range(lost):
+            await asyncio.sleep(0)
+        try:
+            if begun:
+                await send({"type": "http.response.body", "body": b'"up"}'})
+            else:
+                await answer(send)
+        finally:
+            done.set()
+
+    with connected_to_app(app, with_tls if tls else None) as (running, connection):
+        protocol = cast(type[BoundedProtocol], running.config.http_protocol_class)
+        connection.sendall(WHOLE * pipelined)
+        assert done.wait(60)
+        with contextlib.suppress(OSError):
+            while connection.recv(100):
+                pass
+    assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("pipelined", [1, 3])
+def test_each_request_under_way_is_told_that_its_client_has_left(
+    pipelined: int, tls: bool, with_tls: dict[str, str]
+) -> None:
+    """Also if the client has sent other requests after it."""
+    begun, told = threading.Event(), threading.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        begun.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        told.set()
+
+    with connected_to_app(app, with_tls if tls else None) as (_, connection):
+        connection.sendall(WHOLE * pipelined)
+        assert begun.wait(60)
+        connection.close()
+        assert told.wait(60)

@@ -10,11 +10,12 @@ import asyncio
 import resource
 import socket
 import struct
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from dragoman.core.settings import check_least, setting
 
@@ -121,6 +122,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_pace = Pace()
         self._answer_pace = Pace()
         self._deadline: asyncio.TimerHandle | None = None
+        self._cycles: deque[RequestResponseCycle] = deque()
+        """Requests that are not answered, in their order: the first is under way, the others wait for it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -131,6 +134,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.socket_lost()
         super().connection_lost(exc)
+        # Uvicorn tells only the request that came last. The others would write to a closed transport.
+        for cycle in self._cycles:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._cycles.clear()
 
     def socket_made(self, transport: asyncio.Transport) -> None:
         """Count it. With TLS this is called before the handshake, else for a connection that is made."""
@@ -185,7 +193,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._leave()
         # Raises an error for a URL that cannot be read. Then there is no request, and no body.
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:
+            self._cycles.append(self.cycle)
         self._in_body = True
         self._body_bytes = 0
         self._body_pace.rest()
@@ -206,6 +217,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def on_response_complete(self) -> None:
+        if self._cycles:
+            self._cycles.popleft()
         if self._refusal is not None and len(self.pipeline) == self._in_body:
             # Those before the refused one were answered. It is in the pipeline if its head is complete.
             self._close_with(*self._refusal)
