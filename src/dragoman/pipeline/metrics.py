@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.events import Progress
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+LOCAL = "127.0.0.1"
+HEAD_S = 10.0
+"""How long a connection may take in all: it carries one request, and both are small."""
+MOST_CONNECTIONS = 16
+"""At once. The oldest is closed for one more."""
 
 
 def metrics_text(pipelines: Iterable[Progress]) -> str:
@@ -48,6 +57,56 @@ def _quoted(label: str) -> str:
     return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+class _Server(ThreadingHTTPServer):
+    """A thread for each connection, but only for so many, and not for long."""
+
+    def __init__(
+        self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], head_s: float
+    ) -> None:
+        self._head_s = head_s
+        self._lock = threading.Lock()
+        self._open: dict[socket.socket, threading.Timer] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        timer = threading.Timer(self._head_s, self._cut_off, [request])
+        timer.daemon = True
+        with self._lock:
+            too_many = list(self._open)[: max(0, len(self._open) + 1 - MOST_CONNECTIONS)]
+            self._open[request] = timer
+        for each in too_many:
+            self._cut_off(each)
+        timer.start()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._forget(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        for each in list(self._open):
+            self._cut_off(each)
+        super().server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that leaves, or is cut off, is no error of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+    def _cut_off(self, request: socket.socket) -> None:
+        """Its thread finds that there is nothing more to read, and closes it."""
+        if self._forget(request):
+            with suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+    def _forget(self, request: socket.socket) -> bool:
+        with self._lock:
+            timer = self._open.pop(request, None)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+
 class Metrics:
     """The latest progress of each pipeline, for whoever asks."""
 
@@ -61,10 +120,10 @@ class Metrics:
         return metrics_text(self._latest.values())
 
     @contextmanager
-    def served(self, port: int, host: str = "") -> Iterator[int]:
+    def served(self, port: int, host: str = LOCAL, head_s: float = HEAD_S) -> Iterator[int]:
         """Answer ``GET /metrics`` while the context lasts; the port, which is a free one for 0."""
         try:
-            server = ThreadingHTTPServer((host, port), self._handler())
+            server = _Server((host, port), self._handler(), head_s)
         except OSError as error:
             raise ConfigurationError(
                 f"Metrics cannot be served: {error.strerror}.", next="Choose another port.", port=port

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from dragoman.core.errors import ConfigurationError
 from dragoman.pipeline.events import Progress, Totals, progress_of, read_events
-from dragoman.pipeline.metrics import Metrics, metrics_text
+from dragoman.pipeline.metrics import MOST_CONNECTIONS, Metrics, metrics_text
 
 DOING = Progress("pipeline-loans", 4, 100, 99, 1, 12.5, 7)
 
@@ -97,3 +99,53 @@ def test_metrics_are_served_while_the_pipeline_runs() -> None:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/other", timeout=60)
         with pytest.raises(ConfigurationError, match="cannot be served"), metrics.served(port, "127.0.0.1"):
             pass
+
+
+def test_metrics_are_served_to_this_machine_alone_unless_a_host_is_named() -> None:
+    with (
+        Metrics().served(0) as port,
+        socket.socket() as elsewhere,
+        pytest.raises(ConnectionRefusedError),
+    ):
+        # Linux answers on all of 127.0.0.0/8, so only a server that listens everywhere is here.
+        elsewhere.connect(("127.0.0.2", port))
+    with Metrics().served(0, "0.0.0.0") as port, socket.socket() as elsewhere:
+        elsewhere.connect(("127.0.0.2", port))
+
+
+def test_connections_that_ask_for_nothing_keep_no_scrape_out_and_are_closed() -> None:
+    metrics = Metrics()
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(metrics.served(0))
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            for _ in range(3 * MOST_CONNECTIONS)
+        ]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+            assert answer.status == 200
+        assert all(is_closed(each) for each in silent[: 2 * MOST_CONNECTIONS])
+
+
+@pytest.mark.parametrize("part", [b"", b"GET /metrics HTTP/1.1\r\n"])
+def test_a_head_that_does_not_come_in_time_is_given_up(part: bytes) -> None:
+    """However often a byte of it comes."""
+    with (
+        Metrics().served(0, head_s=0.1) as port,
+        socket.create_connection(("127.0.0.1", port), timeout=0.02) as slow,
+    ):
+        slow.sendall(part)
+        for _ in range(3000):
+            with contextlib.suppress(TimeoutError):
+                try:
+                    slow.sendall(b"x")
+                    if slow.recv(100) == b"":
+                        return
+                except ConnectionError:
+                    return
+    pytest.fail("the server still waits for the head")
+
+
+def is_closed(connection: socket.socket) -> bool:
+    with contextlib.suppress(ConnectionResetError):
+        return connection.recv(100) == b""
+    return True

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.pipeline.events import Progress
 
 
-_BESIDE_A_FILE = frozenset({"config", "once", "metrics_port", "master", "as_json"})
+_BESIDE_A_FILE = frozenset({"config", "once", "metrics_port", "metrics_host", "master", "as_json"})
 
 
 def run(
@@ -55,6 +55,9 @@ def run(
     metrics_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Serve /metrics for Prometheus on this port.")
     ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(help="Address to serve metrics on; 0.0.0.0 for all of this machine.")
+    ] = "127.0.0.1",
     broker: BrokerUrl = "",
     registry: RegistryUrl = "",
     master: Master = "",
@@ -86,7 +89,7 @@ def run(
         settings = Settings(str(to), flows, table_format, name, broker, registry, checkpoint)
     else:
         raise ConfigurationError("Which channel, and where to?", next="Give --channel and --to, or --config.")
-    _run(settings, master, once, metrics_port, as_json)
+    _run(settings, master, once, (metrics_port, metrics_host), as_json)
 
 
 def _refuse_beside_a_file(context: typer.Context) -> None:
@@ -104,14 +107,17 @@ def _refuse_beside_a_file(context: typer.Context) -> None:
         )
 
 
-def _run(settings: Settings, master: str, once: bool, metrics_port: int | None, as_json: bool) -> None:
+def _run(
+    settings: Settings, master: str, once: bool, metrics_at: tuple[int | None, str], as_json: bool
+) -> None:
     from dragoman.pipeline.metrics import Metrics
 
     last: dict[str, Progress] = {}
     metrics = Metrics()
     with ExitStack() as stack:
-        if metrics_port is not None:
-            hint(f"Metrics are served on port {stack.enter_context(metrics.served(metrics_port))}.")
+        port, host = metrics_at
+        if port is not None:
+            hint(f"Metrics are served on {host}, port {stack.enter_context(metrics.served(port, host))}.")
         pipeline = stack.enter_context(settings.pipeline(spark_session(master)))
         status = stack.enter_context(err.status("Spark is starting"))
 
