@@ -84,7 +84,8 @@ async def test_an_exclusive_member_that_was_killed_is_replaced_at_once(tmp_path:
     await broker.close()
 
 
-TO_VERSION_2 = "ALTER TABLE member RENAME COLUMN lease TO expires; PRAGMA user_version = 2;"
+TO_VERSION_3 = "ALTER TABLE member RENAME COLUMN lease_end TO lease; PRAGMA user_version = 3;"
+TO_VERSION_2 = f"{TO_VERSION_3} ALTER TABLE member RENAME COLUMN lease TO expires; PRAGMA user_version = 2;"
 TO_VERSION_1 = (
     f"{TO_VERSION_2} ALTER TABLE team DROP COLUMN durable; ALTER TABLE member DROP COLUMN sharing;"
     "ALTER TABLE member DROP COLUMN rank; PRAGMA user_version = 1;"
@@ -96,7 +97,7 @@ def change(tmp_path: Path, statements: str) -> None:
         connection.executescript(statements)
 
 
-@pytest.mark.parametrize("older", [TO_VERSION_1, TO_VERSION_2])
+@pytest.mark.parametrize("older", [TO_VERSION_1, TO_VERSION_2, TO_VERSION_3])
 async def test_files_of_older_versions_are_brought_up_to_date(tmp_path: Path, older: str) -> None:
     url = f"embedded://{tmp_path}/data"
     broker = EmbeddedBroker(url)
@@ -149,8 +150,10 @@ async def test_a_process_of_an_older_version_is_refused_and_one_that_runs_takes_
         for statement in (
             "SELECT id, channels, expires, sharing FROM member WHERE team = ? ORDER BY rank, id",
             "UPDATE member SET expires = 0 WHERE id = ?",
+            "SELECT id, channels, lease, sharing FROM member WHERE team = ? ORDER BY rank, id",
+            "UPDATE member SET lease = ? WHERE id = ?",
         ):
-            with pytest.raises(sqlite3.OperationalError, match="expires"):
+            with pytest.raises(sqlite3.OperationalError, match=r"no such column: (expires|lease)"):
                 connection.execute(statement, ("g",))
     await broker.close()
     change(tmp_path, f"PRAGMA user_version = {VERSION + 1}")

@@ -17,9 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dragoman.adapters.embedded.block import SEAL, Draft
+from dragoman.adapters.embedded.block import MAX_GAP, SEAL, Draft, gap
 from dragoman.adapters.embedded.bounds import Bounds
-from dragoman.adapters.embedded.errors import DiskFull, disk_error, log_damage, misnamed, sync_failed
+from dragoman.adapters.embedded.errors import DiskFull, disk_error, log_damage, log_gap, misnamed, sync_failed
+from dragoman.adapters.embedded.offsets import Offsets
 from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.adapters.embedded.segment import (
     ENTRY,
@@ -51,7 +52,10 @@ class Appender:
         segment_bytes: int,
         fsync: str,
         reserve: Reserve | None = None,
+        known: int = 0,
     ) -> None:
+        """``known``: the messages before this offset were in the log, as groups remember."""
+        self._known = known
         self._fsync = fsync
         self._folder = folder
         self._bounds = bounds
@@ -60,6 +64,11 @@ class Appender:
         self._reserve = reserve
         self._mutex = threading.Lock()
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._offsets = Offsets(folder)
+        except OSError:
+            os.close(self._lock)
+            raise
         self._tail: _Tail | None = None
         self._begun: list[int] = []
         """Segments that the append under way has begun."""
@@ -77,10 +86,12 @@ class Appender:
             if self._reserve is not None and not self._reserve.held:
                 self._reserve.take()
             start, tail = self._caught_up()
+            first = self._reserved(tail.next, sum(draft.count for draft in drafts), wait=wait)
             self._begun.clear()
             base, size = tail.base, tail.size
             offsets = []
             try:
+                self._leave_out(tail, first)
                 for draft in drafts:
                     if tail.size >= self._segment_bytes:
                         tail = self._roll(tail, tail.next)
@@ -93,6 +104,32 @@ class Appender:
                 self._undo(base, size)
                 raise
             return offsets
+
+    def _reserved(self, end: int, count: int, *, wait: bool) -> int:
+        """The offset of the next message. It and those of this append are reserved on the disk."""
+        first = max(end, self._offsets.first())
+        # With "always" no offset is given out before its message is on the disk.
+        if self._fsync != "always" and not self._offsets.hold(first + count):
+            if not wait:
+                raise Contended
+            self._offsets.reserve(first, first + count)
+        return first
+
+    def _leave_out(self, tail: _Tail, first: int) -> None:
+        if tail.next < first:
+            log_gap(self._folder, tail.next, first)
+        while tail.next < first:
+            tail.write(gap(min(first - tail.next, MAX_GAP)))
+
+    def settle(self) -> None:
+        """Bring all messages to the disk. No offsets are left out if the machine restarts now."""
+        if self._fsync == "never" or not self._offsets.used:
+            return
+        with self._locked(True):
+            _, tail = self._caught_up()
+            tail.dirty = True  # by another process, which may have died before it synced
+            self._sync(tail)
+            self._offsets.give_back(tail.next)
 
     def _undo(self, base: int, size: int) -> None:
         """What was not confirmed must not be delivered: cut the log back to where it was."""
@@ -136,6 +173,8 @@ class Appender:
             if tail.doubtful:
                 self._broken = True
                 tail.distrust()
+                with contextlib.suppress(OSError):
+                    self._offsets.distrust()
             raise
 
     def drop_before(self, timestamp: int) -> None:
@@ -215,11 +254,16 @@ class Appender:
             raise sync_failed(self._folder)
         record = self._bounds.record(self._partition)
         start, end = record or (0, 0)
+        # A power failure may have taken the end of the log and of the bounds, and left what groups remember.
+        end = max(end, self._known)
         tail = self._tail
         if tail is not None and tail.next == end and tail.unchanged:
             return start, tail
-        # Without a sound record everything may have been confirmed.
-        confirmed = NO_LIMIT if record is None else end
+        confirmed = end
+        if record is None:
+            # Everything may have been confirmed, also behind the end of what is there.
+            confirmed = NO_LIMIT
+            self._offsets.distrust()
         if tail is None or not tail.follow(confirmed):
             bases = segment_bases(self._folder)
             if record is None and bases:
@@ -227,10 +271,8 @@ class Appender:
             tail = self._recovered(bases[-1] if bases else end, confirmed)
         while tail.sealed or tail.torn:
             later = [base for base in segment_bases(self._folder) if base > tail.base]
-            # Without a record at least one message is lost in what was torn.
-            behind = tail.next + (tail.torn and record is None)
             self._sync(tail)
-            tail = self._recovered(later[0] if later else max(behind, end), confirmed)
+            tail = self._recovered(later[0] if later else max(tail.behind, end), confirmed)
         if tail.next < end:
             # Messages that were accepted are gone. Their offsets are not used twice.
             log_damage(self._folder, tail.next, end)
@@ -273,6 +315,7 @@ class Appender:
             lock, self._lock = self._lock, -1
             if lock >= 0:
                 os.close(lock)
+                self._offsets.close()
 
 
 class _Tail:
@@ -285,6 +328,8 @@ class _Tail:
         self.sealed = False
         self.torn = False
         """It ends in bytes that were confirmed and cannot be read. Nothing is written behind them."""
+        self.behind = base
+        """Where the log goes on if this segment is sealed or torn."""
         self.newest = NO_TIME
         self.dirty = dirty
         """Something of it may not be on the disk."""
@@ -346,6 +391,8 @@ class _Tail:
                 os.ftruncate(self._log, self.size)
                 return
             else:
+                # At least one message is lost in what is torn.
+                self.behind = max(self.next + 1, segment.end_at(self.size))
                 self.size, self.torn = segment.size, True
 
     def _sound_blocks(self, segment: SegmentFile, confirmed: int, *, index: bool) -> bool:
@@ -369,7 +416,7 @@ class _Tail:
     def _step_over(self, place: int, base: int) -> None:
         if base > self.next:
             log_damage(self._folder, self.next, base)
-        self.size, self.next = place, base
+        self.size, self.next, self.behind = place, base, base
 
     def write(self, draft: Draft) -> None:
         data = draft.at(self.next)
@@ -389,7 +436,7 @@ class _Tail:
             if index:
                 with contextlib.suppress(OSError):  # a hint, which may be missing
                     os.write(self._index, pack_entry(base, place, self.newest))
-        self.next = base + count
+        self.next = self.behind = base + count
         self.newest = max(self.newest, newest)
 
     def sync(self) -> None:
@@ -423,12 +470,3 @@ class _Tail:
 def _no_limit() -> int:
     """A process may have died before it could write down how far the log goes."""
     return NO_LIMIT
-
-
-def sync_names(folder: Path) -> None:
-    """Bring the names in a folder to the disk. A new file is safe once its name is."""
-    names = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(names)
-    finally:
-        os.close(names)

@@ -8,7 +8,8 @@
 
 All numbers are little-endian, timestamps int64, bounds int32 and one more than there are messages. Columns in
 brackets are there if their flag is. These are the columns of a ``LogSlice``, so that a reader joins blocks
-instead of walking through messages. A block without messages seals its segment: the next one follows.
+instead of walking through messages. A block without messages seals its segment: the next one follows. A block
+with the flag ``GAP`` has no body: its offsets were never given out, or a power failure took their messages.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ MAGIC = b"DGB1"
 HEADER = struct.Struct("<4sIIIqqIIII")
 _CHECKED = struct.Struct("<IIqqIIII")
 
-KEYS, HEADERS, VALUE_NULLS, KEY_NULLS = 1, 2, 4, 8
+KEYS, HEADERS, VALUE_NULLS, KEY_NULLS, GAP = 1, 2, 4, 8, 16
+MAX_GAP = (1 << 32) - 1
+_NO_TIME = -(1 << 63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,10 @@ class Draft:
 
 
 SEAL = Draft(0, 0, 0, 0, 0, b"", 0)
+
+
+def gap(count: int) -> Draft:
+    return Draft(count, _NO_TIME, GAP, 0, 0, b"", 0)
 
 
 def draft(messages: Sequence[Message], now: int) -> Draft:
@@ -138,8 +145,12 @@ class Block:
         """All of the body is there, as it was written."""
         return len(self.body) == self.length and crc32(self.body) == self.checksum
 
+    @property
+    def is_gap(self) -> bool:
+        return bool(self.flags & GAP)
+
     def columns(self) -> Columns:
-        """The columns, without a copy."""
+        """The columns, without a copy. A gap has none."""
         count, flags, body = self.count, self.flags, self.body
         wide = 4 * (count + 1)
         at = 8 * count
@@ -173,6 +184,8 @@ class Block:
         )
 
     def messages(self, channel: str, partition: int) -> list[Message]:
+        if self.is_gap:
+            return []
         columns = self.columns()
         count = self.count
         values: Sequence[bytes | None] = _cut(columns.values, columns.value_bounds)

@@ -120,7 +120,7 @@ class EmbeddedBroker:
         await end(*self._background)
         try:
             if self._options.fsync != "never":
-                await asyncio.to_thread(self._sync)
+                await asyncio.to_thread(self._settle)
         finally:
             for files in self._open.values():
                 files.close()
@@ -178,7 +178,9 @@ class EmbeddedBroker:
             if not rows:
                 raise channels.not_found(name)
             id, partitions = rows[0]
-            files = ChannelFiles(self._options.root, id, name, self._options, self._reserve)
+            # Read before the log is: what groups have seen was in the log.
+            known: dict[int, int] = dict(await database.read(groups.REACHED, (id,)))
+            files = ChannelFiles(self._options.root, id, name, self._options, self._reserve, known)
             if files.bounds.partitions < partitions:
                 await self._grow(files, partitions)
             try:
@@ -221,6 +223,11 @@ class EmbeddedBroker:
         await asyncio.sleep(SYNC_EVERY)
         self._sync_due = False
         await asyncio.to_thread(self._sync)
+
+    def _settle(self) -> None:
+        self._sync()
+        for files in list(self._open.values()):
+            files.settle()
 
     def _sync(self) -> None:
         failed = None

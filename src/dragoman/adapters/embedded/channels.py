@@ -7,13 +7,14 @@ import json
 import logging
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dragoman.adapters.embedded.appender import Appender, sync_names
+from dragoman.adapters.embedded.appender import Appender
 from dragoman.adapters.embedded.bounds import MAX_PARTITIONS, Bounds
 from dragoman.adapters.embedded.database import Row
 from dragoman.adapters.embedded.errors import DiskFull, disk_errors
+from dragoman.adapters.embedded.offsets import sync_names
 from dragoman.adapters.embedded.options import Options
 from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.adapters.embedded.segment import segment_bases
@@ -61,8 +62,16 @@ class ChannelFiles:
     """One channel's folder, open in this process."""
 
     def __init__(
-        self, root: Path, id: int, name: str, options: Options, reserve: Reserve | None = None
+        self,
+        root: Path,
+        id: int,
+        name: str,
+        options: Options,
+        reserve: Reserve | None = None,
+        known: Mapping[int, int] | None = None,
     ) -> None:
+        """``known``: for each partition, the offset up to which there were messages, as groups remember."""
+        self._known = known or {}
         self.id = id
         self.name = name
         self.folder = channel_folder(root, id)
@@ -89,6 +98,7 @@ class ChannelFiles:
                         segment_bytes=options.segment_bytes,
                         fsync=options.fsync,
                         reserve=self._reserve,
+                        known=self._known.get(partition, 0),
                     )
                 except FileNotFoundError:
                     raise FilesMissing(self.name, folder) from None
@@ -120,6 +130,12 @@ class ChannelFiles:
                 failed = error
         if failed is not None:
             raise failed
+
+    def settle(self) -> None:
+        for appender in list(self._appenders.values()):
+            # Otherwise some offsets are left out when the machine is started again.
+            with contextlib.suppress(BrokerUnavailable, ChannelNotFound):
+                appender.settle()
 
     def close(self) -> None:
         for appender in self._appenders.values():

@@ -22,6 +22,8 @@ def slice_of(blocks: Sequence[Block], start: int, end: int) -> LogSlice:
     columns = _Columns()
     offsets = array("q")
     for block in blocks:
+        if block.is_gap:
+            continue
         first = max(start - block.base, 0)
         last = min(end - block.base, block.count)
         offsets.extend(range(block.base + first, block.base + last))

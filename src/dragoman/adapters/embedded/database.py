@@ -20,7 +20,7 @@ from dragoman.adapters.embedded.reserve import Reserve, give_up_reserve
 from dragoman.core.backoff import contention
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError
 
-VERSION = 3
+VERSION = 4
 PATIENCE = 30.0
 CONTENTION = contention(0.0015, 0.0015)
 CHECKPOINT_EVERY = 500
@@ -34,7 +34,7 @@ CREATE TABLE channel (
 CREATE TABLE team (name TEXT PRIMARY KEY, version INTEGER NOT NULL, durable INTEGER NOT NULL DEFAULT 1)
     WITHOUT ROWID;
 CREATE TABLE member (
-    id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, lease REAL NOT NULL,
+    id TEXT PRIMARY KEY, team TEXT NOT NULL, channels TEXT NOT NULL, lease_end REAL NOT NULL,
     sharing TEXT NOT NULL DEFAULT 'shared', rank INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
 CREATE INDEX member_team ON member (team);
 CREATE TABLE share (
@@ -62,12 +62,15 @@ ALTER TABLE member ADD COLUMN rank INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE member RENAME COLUMN expires TO lease;
 UPDATE member SET lease = 0;
 """,
+    3: "ALTER TABLE member RENAME COLUMN lease TO lease_end;",
 }
 """From an older version of the tables to the next.
 
 Up to version 2 leases are times of the wall clock, later they are times of the monotonic clock. So all leases
 that are found at the upgrade have ended. A process of an older version that still runs does not find their
 column any more: it gets an error, and does not remove the newer members, whose leases it would misread.
+Up to version 3 the log has no gaps. The column has another name again, so that a receiver that would misread
+them gets an error.
 """
 
 T = TypeVar("T")

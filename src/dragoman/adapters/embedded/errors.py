@@ -37,6 +37,16 @@ def log_damage(folder: Path, first: int, until: int) -> None:
     )
 
 
+def log_gap(folder: Path, first: int, until: int) -> None:
+    log.warning(
+        "The machine was restarted, the log was damaged, or a sync failed. Messages from %d on may be lost."
+        " The log goes on at %d, behind all offsets that may have been given out.",
+        first,
+        until,
+        extra={"folder": str(folder), "error_code": "broker.gap"},
+    )
+
+
 def is_full(error: OSError) -> bool:
     """Whether the disk, or what this user may use of it, has no room left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

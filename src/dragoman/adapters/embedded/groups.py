@@ -22,6 +22,15 @@ IN_FLIGHT = -1.0
 """Stands for the due time of a message that was set aside, and is delivered."""
 
 
+REACHED = """
+SELECT partition, max(until) FROM (
+    SELECT partition, max(position, cursor) AS until FROM share WHERE channel = ?1
+    UNION ALL SELECT partition, "offset" + 1 FROM aside WHERE channel = ?1)
+GROUP BY partition
+"""
+"""For each partition of a channel, the offset up to which groups have seen messages."""
+
+
 def open_shares(connection: sqlite3.Connection, team: str, channel: int, positions: Sequence[int]) -> None:
     """The group is new to the channel: remember where it starts. Another member may have been faster."""
     row = connection.execute("SELECT partitions FROM channel WHERE id = ?", (channel,)).fetchone()
@@ -72,7 +81,7 @@ def forget(connection: sqlite3.Connection, team: str) -> None:
 
 def renew(connection: sqlite3.Connection, member: str, lease: float) -> bool:
     """``False`` if the others took us for dead."""
-    return connection.execute("UPDATE member SET lease = ? WHERE id = ?", (lease, member)).rowcount > 0
+    return connection.execute("UPDATE member SET lease_end = ? WHERE id = ?", (lease, member)).rowcount > 0
 
 
 def leave(connection: sqlite3.Connection, team: str, member: str) -> None:
@@ -99,7 +108,7 @@ def version(connection: sqlite3.Connection, team: str) -> int:
 def members(connection: sqlite3.Connection, team: str) -> list[Member]:
     """In the order in which they joined."""
     rows = connection.execute(
-        "SELECT id, channels, lease, sharing FROM member WHERE team = ? ORDER BY rank, id", (team,)
+        "SELECT id, channels, lease_end, sharing FROM member WHERE team = ? ORDER BY rank, id", (team,)
     )
     return [
         Member(id, json.loads(channels), lease, Sharing(sharing)) for id, channels, lease, sharing in rows
@@ -123,16 +132,9 @@ def quota(connection: sqlite3.Connection, team: str, channel: int, member: str, 
     return shares_of(sharing, name[0] if name else "", partitions, ids).get(member, 0)
 
 
-def claim(
-    connection: sqlite3.Connection, team: str, place: Place, member: str, end: int
-) -> tuple[int, Progress]:
-    """Own a share from now on. The new epoch, and how far the group is.
-
-    It is never beyond the ``end`` of the log. After a power failure the group's place may be there and the
-    messages not: their offsets are given to others, which nobody has seen.
-    """
+def claim(connection: sqlite3.Connection, team: str, place: Place, member: str) -> tuple[int, Progress]:
+    """Own a share from now on. The new epoch, and how far the group is."""
     progress = load(connection, team, place)
-    progress.position, progress.cursor = min(progress.position, end), min(progress.cursor, end)
     returned = list(progress.returned)
     progress.abandon()
     save_asides(connection, team, place, progress, returned)

@@ -149,8 +149,7 @@ class Membership:
         return not share.progress.busy or (share.leave_by is not None and share.leave_by <= now)
 
     def _claim(self, connection: sqlite3.Connection, place: Place, files: ChannelFiles) -> None:
-        _, end = files.bounds.one(place[1])
-        epoch, progress = groups.claim(connection, self.team, place, self.id, end)
+        epoch, progress = groups.claim(connection, self.team, place, self.id)
         folder = files.partition_folder(place[1])
         self.shares[place] = Share(files.name, place, folder, files.bounds, epoch, progress)
 

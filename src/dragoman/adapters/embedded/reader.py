@@ -65,8 +65,9 @@ class PartitionReader:
                             self._raise(block.base, reached, start)
                         return blocks
                     blocks.append(block)
-                    count -= reached - max(start, block.base)
-                    size -= block.size
+                    if not block.is_gap:
+                        count -= reached - max(start, block.base)
+                        size -= block.size
                     start = reached
                 self._next, self._place, self._expected = start, at + block.size, reached
                 if count <= 0 or size <= 0 or start >= end:

@@ -91,6 +91,11 @@ class SegmentFile:
         header = self._header(0)
         return None if header is None else header.base
 
+    def end_at(self, place: int) -> int:
+        """The offset behind the block at this place, if its header is sound; 0 otherwise."""
+        header = self._header(place)
+        return 0 if header is None else header.end
+
     def entry_of(self, offset: int) -> tuple[int, int]:
         """The place of the block with this offset, or of one not far before it, and that one's offset."""
         entries = self.entries()
