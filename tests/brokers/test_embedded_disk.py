@@ -20,7 +20,7 @@ from dragoman.adapters.embedded.segment import log_path, segment_bases
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable
-from dragoman.core.message import Message
+from dragoman.core.message import Message, Position
 
 
 class Disk:
@@ -403,3 +403,34 @@ async def test_what_the_system_refuses_has_a_code_a_path_and_a_next_step(
     disk.refuse.clear()
     assert len(await receiver.receive(10, 1.0)) == 1
     await broker.close()
+
+
+async def test_a_reserve_that_cannot_be_given_up_changes_no_error(tmp_path: Path, disk: Disk) -> None:
+    """As on a file system that copies on write: to make a file shorter takes room."""
+    broker = EmbeddedBroker(f"embedded://{tmp_path}/data")
+    await broker.connect()
+    await broker.create(Channel("c", 1))
+    await broker.publish([Message("c", b"one")])
+    disk.refuse.update(pwrite=errno.ENOSPC, ftruncate=errno.ENOSPC, posix_fallocate=errno.ENOSPC)
+    with pytest.raises(BrokerUnavailable, match="No space"):
+        await broker.publish([Message("c", b"refused")])
+    disk.refuse.clear()
+    assert (await broker.publish([Message("c", b"two")]))[0] == Position("c", 0, 1)
+    disk.refuse.update(ftruncate=errno.EROFS)
+    connection = FullOnce(broker._database._connection)
+    broker._database._connection = connection  # type: ignore[assignment]
+    with pytest.raises(BrokerUnavailable, match="full"):
+        await broker.channels()
+    broker._database._connection = connection.real
+    disk.refuse.clear()
+    await broker.close()
+
+
+class FullOnce:
+    def __init__(self, real: sqlite3.Connection) -> None:
+        self.real = real
+
+    def execute(self, *_: object) -> sqlite3.Cursor:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error

@@ -7,6 +7,7 @@ publishers would fill the room that readers need. The next publish takes the res
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -31,13 +32,15 @@ class Reserve:
         try:
             _allocate(self._file)
         except OSError:
-            os.ftruncate(self._file, 0)
+            self.give_up()
             raise
         if not self.held:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def give_up(self) -> None:
-        os.ftruncate(self._file, 0)
+        """Called when the disk is full. Some file systems need room for it: then there is none to give."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._file, 0)
 
     def close(self) -> None:
         os.close(self._file)
