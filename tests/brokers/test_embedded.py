@@ -162,7 +162,7 @@ async def test_a_delayed_message_to_a_channel_that_is_being_deleted_is_refused(h
         channel = await rig.channel(broker)
         await broker.publish(numbered(channel, 1))
         connection = open_database(folder_of(harness), "never")
-        delete_channel(channel)(connection)
+        delete_channel(folder_of(harness), channel)(connection)
         connection.close()
         with pytest.raises(ChannelNotFound):
             await broker.publish(numbered(channel, 1), delay=0.01)

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from dragoman.adapters.embedded.reader import MessageReader
 from dragoman.adapters.embedded.segment import log_path, segment_bases
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
-from dragoman.core.errors import BrokerUnavailable
+from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 from dragoman.core.message import Message, Position
 
 
@@ -434,3 +435,61 @@ class FullOnce:
         error = sqlite3.OperationalError("database or disk is full")
         error.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise error
+
+
+@pytest.mark.parametrize("name", ["bounds", "lock", f"{0:020}.log"])
+async def test_a_channel_whose_files_cannot_be_removed_is_deleted_or_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    broker = EmbeddedBroker(f"embedded://{tmp_path}/data")
+    await broker.connect()
+    await broker.create(Channel("c", 2))
+    await broker.publish([Message("c", b"x", partition=0)])
+    with refused_unlink(monkeypatch, name):
+        if name == "bounds":
+            with pytest.raises(BrokerUnavailable, match="Input/output error"):
+                await broker.delete("c")
+            assert await broker.channels() == ["c"]
+            await broker.publish([Message("c", b"y", partition=0)])
+        else:
+            await broker.delete("c")
+    if name == "bounds":
+        await broker.delete("c")
+    assert await broker.channels() == []
+    with pytest.raises(ChannelNotFound):
+        await broker.publish([Message("c", b"z")])
+    await broker.create(Channel("c", 1))
+    assert (await broker.publish([Message("c", b"new")]))[0] == Position("c", 0, 0)
+    await broker.close()
+
+
+async def test_a_dead_member_whose_file_cannot_be_removed_is_buried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead, broker = (EmbeddedBroker(f"embedded://{tmp_path}/data") for _ in range(2))
+    await dead.connect()
+    await broker.connect()
+    await broker.create(Channel("c", 1))
+    receiver = await dead.subscribe(Subscription(("c",), "g", start="earliest"))
+    receiver._membership._pulse.stop()
+    (tmp_path / "data/members" / receiver._membership.id).touch()
+    await broker.publish([Message("c", b"x")])
+    with refused_unlink(monkeypatch, receiver._membership.id):
+        living = await broker.subscribe(Subscription(("c",), "g", start="earliest"))
+        assert [message.payload for message in await living.receive(1, 30.0)] == [b"x"]
+    await broker.close()
+    await dead.close()
+
+
+@contextmanager
+def refused_unlink(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]:
+    real = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if path.name == name:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        real(path, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", unlink)
+        yield

@@ -348,11 +348,11 @@ class EmbeddedBroker:
             files = await self._files(channel)
         except (channels.FilesMissing, BrokerUnavailable):
             files = None
-        id, _ = await self._database.write(channels.delete_channel(channel))
+        id, partitions = await self._database.write(channels.delete_channel(self._options.root, channel))
         if files is None:
             await asyncio.to_thread(channels.remove_folder, self._options.root, id)
             return
-        await asyncio.to_thread(channels.remove_files, files)
+        await asyncio.to_thread(channels.remove_files, files, partitions)
         self._open.pop(channel, None)
         files.close()
 

@@ -201,8 +201,12 @@ def alter_channel(channel: Channel) -> Callable[[sqlite3.Connection], None]:
     return work
 
 
-def delete_channel(name: str) -> Callable[[sqlite3.Connection], tuple[int, int]]:
-    """Forget the channel and what groups know of it; its id and partitions, whose files are to be removed."""
+def delete_channel(root: Path, name: str) -> Callable[[sqlite3.Connection], tuple[int, int]]:
+    """Forget the channel and what groups know of it; its id and partitions, whose files are to be removed.
+
+    Its bounds go in the same transaction: processes that have it open see by them that it is deleted. If they
+    cannot be removed, the channel stays.
+    """
 
     def work(connection: sqlite3.Connection) -> tuple[int, int]:
         id, _, partitions, _, _ = find_channel(connection, name)
@@ -214,17 +218,21 @@ def delete_channel(name: str) -> Callable[[sqlite3.Connection], tuple[int, int]]
         connection.execute("DELETE FROM aside WHERE channel = ?", (id,))
         connection.execute("DELETE FROM delayed WHERE channel = ?", (id,))
         connection.execute("DELETE FROM channel WHERE id = ?", (id,))
+        folder = channel_folder(root, id)
+        with disk_errors(folder):
+            (folder / "bounds").unlink(missing_ok=True)
         return id, partitions
 
     return work
 
 
-def remove_files(files: ChannelFiles) -> None:
-    """Under the append locks, so that nobody writes into a file that has no name any more."""
-    partitions = files.bounds.partitions
-    (files.folder / "bounds").unlink(missing_ok=True)
+def remove_files(files: ChannelFiles, partitions: int) -> None:
+    """Under the append locks, so that nobody writes into a file that has no name any more.
+
+    Nothing uses files that stay: a channel's id is not given out twice.
+    """
     for partition in range(partitions):
-        with contextlib.suppress(FilesMissing):
+        with contextlib.suppress(BrokerUnavailable, ChannelNotFound):
             files.appender(partition).remove()
     shutil.rmtree(files.folder, ignore_errors=True)
 

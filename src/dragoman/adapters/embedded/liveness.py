@@ -15,17 +15,15 @@ class Pulse:
 
     def __init__(self, root: Path, member: str) -> None:
         folder = root / "members"
-        self._path = folder / member
+        self._root, self._member = root, member
         with disk_errors(folder):
             folder.mkdir(exist_ok=True)
-            self._file: int | None = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._file: int | None = os.open(folder / member, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def stop(self) -> None:
         if self._file is not None:
-            # A file that stays says nothing: without its lock the member counts as gone.
-            with contextlib.suppress(OSError):
-                self._path.unlink(missing_ok=True)
+            bury(self._root, self._member)
             os.close(self._file)
             self._file = None
 
@@ -49,4 +47,6 @@ def is_dead(root: Path, member: str) -> bool:
 
 
 def bury(root: Path, member: str) -> None:
-    (root / "members" / member).unlink(missing_ok=True)
+    """A file that stays says nothing: without its lock the member counts as gone."""
+    with contextlib.suppress(OSError):
+        (root / "members" / member).unlink(missing_ok=True)
