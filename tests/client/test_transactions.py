@@ -443,9 +443,44 @@ def test_a_lease_is_had_by_one_until_it_is_given_up(database: Database) -> None:
     one.give_up()
     assert two.take()
     assert not one.take()
-    silent, late = Lease(database, "m", -1.0), Lease(database, "m", 3600)
-    assert silent.take()
-    assert late.take(), "who was not heard of for so long has it no more"
+
+
+@pytest.mark.parametrize("step", [-3600.0, 0.0, 3600.0])
+def test_a_lease_is_taken_over_once_it_was_not_renewed_for_its_time(
+    database: Database, monkeypatch: pytest.MonkeyPatch, step: float
+) -> None:
+    """Steps of the clock change nothing, and neither do processes whose clocks differ."""
+    create_tables(database, (LEASES,))
+    clock = SteppedClock()
+    monkeypatch.setattr("dragoman.client.transactional.leasing.time", clock)
+    holder, other = Lease(database, "n", 10.0), Lease(database, "n", 10.0)
+    assert holder.take()
+    assert not other.take()
+    clock.wall += step
+    for _ in range(5):
+        clock.seconds += 9.0
+        assert holder.take()
+        assert not other.take()
+    clock.wall -= step
+    clock.seconds += 9.0
+    assert not other.take()
+    clock.seconds += 2.0
+    assert other.take(), "the holder was silent for its lease"
+    assert not holder.take()
+
+
+class SteppedClock:
+    """Stands in for the module ``time``: the wall clock can be set, the other one only goes on."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+        self.wall = 1_700_000_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time(self) -> float:
+        return self.wall + self.seconds
 
 
 async def test_the_same_on_a_server(memory: MemoryBroker, registry: Registry, server_url: str) -> None:
