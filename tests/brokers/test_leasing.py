@@ -231,7 +231,13 @@ def test_progress_survives_being_written_down(start: int, steps: list[tuple[str,
     found = ShareRecord.decode(ShareRecord(7, progress).encode())
 
     assert found.epoch == 7
-    for name in ("position", "cursor", "tried", "aside", "returned", "committed"):
+    aside = found.progress.aside
+    assert {offset: one.tried for offset, one in aside.items()} == {
+        offset: one.tried for offset, one in progress.aside.items()
+    }
+    dues = {offset: one.due for offset, one in progress.aside.items()}
+    assert {offset: one.due for offset, one in aside.items()} == pytest.approx(dues, abs=1.0)
+    for name in ("position", "cursor", "tried", "returned", "committed"):
         assert getattr(found.progress, name) == getattr(progress, name), name
 
 

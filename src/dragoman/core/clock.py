@@ -14,12 +14,16 @@ class Clock(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
 
+    def monotonic(self) -> float:
+        """Seconds that steps of the clock do not change: for leases and delays within this process."""
+
     def on_advance(self, callback: Callable[[], None]) -> None: ...
 
 
 class SystemClock:
     manual = False
     now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
     def on_advance(self, callback: Callable[[], None]) -> None:
         """It moves by itself; nobody has to be told."""
@@ -37,6 +41,9 @@ class ManualClock:
     def now(self) -> float:
         return self._now
 
+    def monotonic(self) -> float:
+        return self._now
+
     def on_advance(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
 
@@ -44,3 +51,13 @@ class ManualClock:
         self._now += seconds
         for callback in self._callbacks:
             callback()
+
+
+def to_wall_clock(moment: float) -> float:
+    """A moment of this process' monotonic clock as seconds since the epoch, for another process to read."""
+    return moment - time.monotonic() + time.time()
+
+
+def from_wall_clock(moment: float) -> float:
+    """The inverse: from here on, steps of the clock do not change how long it takes until then."""
+    return moment - time.time() + time.monotonic()

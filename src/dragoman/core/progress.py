@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 
 class Aside(NamedTuple):
-    """A message that waits for its next delivery outside the order."""
+    """A message that waits for its next delivery outside the order.
+
+    ``due`` is a moment of this process' monotonic clock. In records of brokers it is one of the wall clock.
+    """
 
     due: float
     tried: int

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dragoman.core.broker import Sharing
+from dragoman.core.clock import from_wall_clock, to_wall_clock
 from dragoman.core.partitioning import shares_of
 from dragoman.core.progress import Progress
 
@@ -193,7 +194,7 @@ def load(connection: sqlite3.Connection, team: str, place: Place) -> Progress:
         if due == IN_FLIGHT:
             progress.returned[offset] = count
         else:
-            progress.put_aside(offset, due, count)
+            progress.put_aside(offset, from_wall_clock(due), count)
     return progress
 
 
@@ -217,7 +218,8 @@ def save_asides(
     """Write down what became of these messages: still aside, delivered, or done."""
     for offset in offsets:
         if offset in progress.aside:
-            due, tried = progress.aside[offset]
+            aside = progress.aside[offset]
+            due, tried = to_wall_clock(aside.due), aside.tried
         elif offset in progress.returned:
             due, tried = IN_FLIGHT, progress.returned[offset]
         else:

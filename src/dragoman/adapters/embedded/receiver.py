@@ -59,7 +59,7 @@ class EmbeddedReceiver:
             if self.closed:
                 raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
             await self._look_around()
-            now = time.time()
+            now = time.monotonic()
             plans, damage = self._plans(limit, now)
             taken = await self._deliver(plans) if plans else []
             remaining = deadline - time.monotonic()
@@ -195,7 +195,7 @@ class EmbeddedReceiver:
             self._raise_if_late(await self._write(work))
 
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
-        due = time.time() + delay if delay > 0 else None
+        due = time.monotonic() + delay if delay > 0 else None
 
         def work(connection: sqlite3.Connection) -> Message | None:
             late = None

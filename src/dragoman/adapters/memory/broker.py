@@ -127,7 +127,7 @@ class MemoryBroker:
         bus = self._bus
         with bus.lock:
             if delay > 0:
-                bus.postpone(messages, bus.clock.now() + delay)
+                bus.postpone(messages, bus.clock.monotonic() + delay)
                 return [None] * len(messages)
             positions = bus.append(messages)
         self._since_breather += len(positions)
@@ -141,7 +141,7 @@ class MemoryBroker:
         refuse_options(subscription)
         bus = self._bus
         with bus.lock:
-            now = bus.clock.now()
+            now = bus.clock.monotonic()
             starts = {channel: bus.starts(channel, subscription.start) for channel in subscription.channels}
             group = bus.group(subscription, self._lease, self._handover)
             group.admit(subscription, now)

@@ -142,7 +142,7 @@ class Bus:
             if (channel, 0) in group.shares:
                 for number, partition in enumerate(self.topics[channel].partitions):
                     group.shares.setdefault((channel, number), Share(partition, 0))
-                group.balance(self.clock.now())
+                group.balance(self.clock.monotonic())
 
     def delete(self, channel: str) -> None:
         self.topic(channel)
@@ -152,7 +152,7 @@ class Bus:
         for group in self.groups.values():
             for place in [place for place in group.shares if place[0] == channel]:
                 del group.shares[place]
-            group.balance(self.clock.now())
+            group.balance(self.clock.monotonic())
 
     def wake(self, receivers: Iterable[MemoryReceiver]) -> None:
         for receiver in tuple(receivers):

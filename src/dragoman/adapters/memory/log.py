@@ -21,7 +21,7 @@ class MemoryLogReader:
     def partitions(self, channel: str) -> Mapping[int, tuple[int, int]]:
         bus = self._find()
         with bus.lock:
-            bus.bring_in_due(bus.clock.now())
+            bus.bring_in_due(bus.clock.monotonic())
             return {
                 number: (partition.base, partition.end)
                 for number, partition in enumerate(bus.topic(channel).partitions)

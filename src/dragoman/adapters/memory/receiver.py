@@ -34,7 +34,7 @@ class MemoryReceiver:
         self._in_one_go = True
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
-        self._seen = bus.clock.now()
+        self._seen = bus.clock.monotonic()
 
     def assign(self, shares: dict[Place, Share]) -> None:
         if shares.keys() != self._shares.keys():
@@ -82,7 +82,7 @@ class MemoryReceiver:
             finally:
                 with self._bus.lock:
                     self._waiter = None
-                    self._seen = self._bus.clock.now()
+                    self._seen = self._bus.clock.monotonic()
                     for channel in self.subscription.channels:
                         if channel in self._bus.topics:
                             self._bus.topics[channel].waiting.discard(self)
@@ -110,7 +110,7 @@ class MemoryReceiver:
         """Show that we are alive, in the group again if we were taken for dead; the time."""
         if self.closed:
             raise BrokerUnavailable("The receiver is closed.", next="Subscribe again.")
-        now = self._seen = self._bus.clock.now()
+        now = self._seen = self._bus.clock.monotonic()
         if self._bus.delayed:
             self._bus.bring_in_due(now)
         if self not in self._group.members:
@@ -161,7 +161,7 @@ class MemoryReceiver:
     async def acknowledge(self, messages: Sequence[Message]) -> None:
         late = None
         with self._bus.lock:
-            self._seen = self._bus.clock.now()
+            self._seen = self._bus.clock.monotonic()
             for message in messages:
                 if (share := self._share(message)) is None:
                     late = message
@@ -175,7 +175,7 @@ class MemoryReceiver:
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
         late = None
         with self._bus.lock:
-            now = self._seen = self._bus.clock.now()
+            now = self._seen = self._bus.clock.monotonic()
             offsets: dict[Share, set[int]] = {}
             for message in messages:
                 if (share := self._share(message)) is None:
@@ -201,7 +201,7 @@ class MemoryReceiver:
 
     async def extend(self) -> None:
         with self._bus.lock:
-            self._seen = self._bus.clock.now()
+            self._seen = self._bus.clock.monotonic()
             if self._group.unsettled:
                 self._group.settle(self._seen)
 
@@ -211,7 +211,7 @@ class MemoryReceiver:
                 self.closed = True
                 if self._timer is not None:
                     self._timer.cancel()
-                self._group.leave(self, self._bus.clock.now())
+                self._group.leave(self, self._bus.clock.monotonic())
                 self._bus.forget_temporary(self.subscription.group, self._group)
                 self._shares = {}
                 self._turns = []

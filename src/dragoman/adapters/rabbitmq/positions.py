@@ -14,6 +14,7 @@ from pamqp.commands import Basic
 
 from dragoman.adapters.rabbitmq.link import Link
 from dragoman.adapters.rabbitmq.streams import UNBORN, look
+from dragoman.core.clock import from_wall_clock, to_wall_clock
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 from dragoman.core.progress import Progress
 
@@ -99,7 +100,7 @@ def written(progress: Progress, count_deliveries: bool) -> bytes:
             "cursor": progress.cursor if count_deliveries else progress.position,
             "tried": progress.tried,
             "returned": progress.returned,
-            "aside": progress.aside,
+            "aside": {offset: (to_wall_clock(due), tried) for offset, (due, tried) in progress.aside.items()},
         }
     ).encode()
 
@@ -112,5 +113,5 @@ def read(record: bytes) -> Progress:
     progress.tried = {int(offset): tried for offset, tried in found["tried"].items()}
     progress.returned = {int(offset): tried for offset, tried in found["returned"].items()}
     for offset, (due, tried) in found["aside"].items():
-        progress.put_aside(int(offset), due, tried)
+        progress.put_aside(int(offset), from_wall_clock(due), tried)
     return progress

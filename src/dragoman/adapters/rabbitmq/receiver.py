@@ -93,7 +93,7 @@ class RabbitmqReceiver:
         del self._taken[:limit]
         shares = [share for share in self._served() if not share.lost]
         touched = []
-        now = time.time()
+        now = time.monotonic()
         self._turn += 1
         for number in range(len(shares)):
             share = shares[(number + self._turn) % len(shares)]
@@ -121,7 +121,7 @@ class RabbitmqReceiver:
 
     def _next_event(self) -> float:
         wait = max(0.0, self._beat_at - time.monotonic()) if self._tending is None else BEAT
-        now = time.time()
+        now = time.monotonic()
         for share in self._served():
             if (due := share.progress.next_due()) is not None:
                 wait = min(wait, max(0.0, due - now))
@@ -156,7 +156,7 @@ class RabbitmqReceiver:
 
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
         late = None
-        due = time.time() + delay if delay > 0 else None
+        due = time.monotonic() + delay if delay > 0 else None
         offsets: dict[Share, set[int]] = {}
         for message in messages:
             if (share := self._share(message)) is None:

@@ -66,7 +66,7 @@ class LeasedReceiver:
     async def _deliver(self, limit: int) -> list[Message]:
         async with self._lock:
             await self._look_around()
-            now = time.time()
+            now = time.monotonic()
             deliveries = [Delivery.begin(share, now, limit) for share in self._in_turn()]
             try:
                 await self._fill(deliveries, limit)
@@ -135,10 +135,10 @@ class LeasedReceiver:
 
     def _until_due(self) -> float:
         """When to look again, whether or not a message comes."""
-        now = time.time()
-        waits = [max(0.0, self._look_at - time.monotonic())]
+        now = time.monotonic()
+        waits = [max(0.0, self._look_at - now)]
         if self._tend_at is not None:
-            waits.append(self._tend_at - now)
+            waits.append(self._tend_at - time.time())
         for share in self._in_turn():
             if (due := share.progress.next_due()) is not None:
                 waits.append(due - now)
@@ -166,7 +166,7 @@ class LeasedReceiver:
                 await self._settle(touched, late)
 
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
-        due = time.time() + delay if delay > 0 else None
+        due = time.monotonic() + delay if delay > 0 else None
         async with self._lock:
             await self._reassure()
             late = None

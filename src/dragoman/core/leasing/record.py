@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from dragoman.core.clock import from_wall_clock, to_wall_clock
 from dragoman.core.progress import Progress
 
 
@@ -22,7 +23,7 @@ class ShareRecord:
             return plain + b"}"
         more = {
             "tried": _runs(progress.tried),
-            "aside": [[offset, due, tried] for offset, (due, tried) in progress.aside.items()],
+            "aside": [[offset, to_wall_clock(due), tried] for offset, (due, tried) in progress.aside.items()],
             "returned": list(progress.returned.items()),
         }
         return plain + b"," + json.dumps(more, separators=(",", ":")).encode()[1:]
@@ -35,7 +36,7 @@ class ShareRecord:
         for first, last, count in found.get("tried", ()):
             progress.tried.update(dict.fromkeys(range(first, last + 1), count))
         for offset, due, count in found.get("aside", ()):
-            progress.put_aside(offset, due, count)
+            progress.put_aside(offset, from_wall_clock(due), count)
         progress.returned = dict(found.get("returned", ()))
         return cls(found["epoch"], progress)
 
