@@ -765,3 +765,43 @@ async def test_damage_begins_where_reading_begins(tmp_path: Path) -> None:
         assert (caught.value.first, caught.value.until) == (start, 30)
         assert (caught.value.where["offset"], caught.value.where["count"]) == (start, 30 - start)
     log.close()
+
+
+@pytest.mark.parametrize("messages", [1, 5])
+@pytest.mark.parametrize("left", [0.0, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("file", ["bounds", "index too"])
+def test_a_torn_last_block_under_damaged_bounds_is_reported_as_far_as_its_header_tells(
+    tmp_path: Path, messages: int, left: float, file: str
+) -> None:
+    """Two faults. Offsets are not given out twice, even where nothing tells how far the log went."""
+    log = Log(tmp_path)
+    log.append(*[b"sound"] * 3)
+    place = log_path(log.folder, 0).stat().st_size
+    log.append(*[b"torn" * 10] * messages)
+    size = log_path(log.folder, 0).stat().st_size
+    log.close()
+    header = left > 0 and int((size - place) * left) >= HEADER.size
+    os.truncate(log_path(log.folder, 0), place + int((size - place) * left))
+    data = bytearray((tmp_path / "bounds").read_bytes())
+    data[16] ^= 1
+    (tmp_path / "bounds").write_bytes(data)
+    if file == "index too":
+        index_path(log.folder, 0).unlink()
+
+    log = Log(tmp_path)
+    log.appender.recover()
+    torn = 0 if left == 0 else messages if header else 1
+    assert log.bounds.one(0) == (0, 3 + torn)
+    offset = log.append(b"new")
+    assert offset >= 3 + messages
+    reader = MessageReader(log.folder, "c", 0, log.bounds)
+    end = log.bounds.one(0)[1]
+    assert [message.payload for message in reader.read(0, 3 if torn else end, 3)] == [b"sound"] * 3
+    if torn:
+        with pytest.raises(DamagedLog) as caught:
+            reader.read(3, end, 1)
+        assert (caught.value.first, caught.value.until) == (3, 3 + torn)
+    [message] = reader.read(3 + torn, end, 10)
+    assert (message.payload, message.offset) == (b"new", offset)
+    reader.close()
+    log.close()
