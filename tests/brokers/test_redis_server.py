@@ -314,3 +314,140 @@ async def test_an_entry_that_another_program_has_written_does_not_stop_its_strea
     log.close()
     await client.aclose()
     await broker.close()
+
+
+LARGEST = 2**64 - 1
+
+
+@pytest.mark.parametrize("id", ["*", "5-0", "1-7", f"{LARGEST}-{LARGEST}"])
+async def test_entries_with_ids_of_another_program_are_delivered_in_order(
+    redis_server: Redis, id: str
+) -> None:
+    broker = await connected(redis_server.url)
+    channel, healthy = f"c-{uuid4().hex}", f"c-{uuid4().hex}"
+    client = Client.from_url(redis_server.url.partition("?")[0])
+    for name in (channel, healthy):
+        await broker.create(Channel(name, 1))
+    receiver = await broker.subscribe(Subscription((channel, healthy), "g"))
+    before = int(time.time() * 1000)
+    await broker.publish([Message(channel, b"first")])
+    await client.xadd(f"dragoman:{{{channel}}}:0", {"v": "foreign", "more": "x"}, id=id)
+    await broker.publish([Message(healthy, b"healthy")])
+    found: list[Message] = []
+    while len(found) < 3:
+        found += await receiver.receive(10, PATIENCE)
+    [position] = await broker.publish([Message(channel, b"second")])
+    # Now publishing is the first to meet it.
+    await client.xadd(f"dragoman:{{{channel}}}:0", {"v": "foreign again"}, id=id)
+    [later] = await broker.publish([Message(channel, b"third")])
+    while len(found) < 6:
+        found += await receiver.receive(10, PATIENCE)
+    assert [message.payload for message in found if message.channel == healthy] == [b"healthy"]
+    ours = [message for message in found if message.channel == channel]
+    payloads = [b"first", b"foreign", b"second", b"foreign again", b"third"]
+    assert [message.payload for message in ours] == payloads
+    assert [message.offset for message in ours] == [0, 1, 2, 3, 4]
+    assert (position, later) == (Position(channel, 0, 2), Position(channel, 0, 4))
+    if id == "*":
+        assert [before <= (message.timestamp or 0) <= time.time() * 1000 for message in ours] == [True] * 5
+    await receiver.acknowledge(found)
+    assert [each.behind for each in await broker.lag(channel, "g")] == [0]
+    # Whoever begins later reads the same.
+    assert [message.payload for message in await received(broker, channel, 5, "other")] == payloads
+    await receiver.close()
+    await client.aclose()
+    await broker.close()
+
+
+async def test_the_bounds_of_a_partition_count_entries_of_other_programs(redis_server: Redis) -> None:
+    broker = await connected(redis_server.url)
+    channel = f"c-{uuid4().hex}"
+    client = Client.from_url(redis_server.url.partition("?")[0])
+    await broker.create(Channel(channel, 1))
+    await broker.publish([Message(channel, b"first")])
+    receiver = await broker.subscribe(Subscription((channel,), "g"))
+    await receiver.acknowledge(await receiver.receive(1, PATIENCE))
+    await receiver.close()
+    stream = f"dragoman:{{{channel}}}:0"
+    log = broker.log()
+    await client.xadd(stream, {"v": "foreign"})
+    assert log.partitions(channel) == {0: (0, 2)}
+    await client.xadd(stream, {"v": "foreign"})
+    assert log.offset_at(channel, 0, 0) == 0
+    await client.xadd(stream, {"v": "foreign"})
+    assert [each.behind for each in await broker.lag(channel, "g")] == [3]
+    assert bytes(log.read(channel, 0, 0, 4).values) == b"first" + b"foreign" * 3
+    log.close()
+    await client.aclose()
+    await broker.close()
+
+
+async def test_ids_grow_even_if_nothing_of_ours_is_left(redis_server: Redis) -> None:
+    broker = await connected(redis_server.url)
+    client = Client.from_url(redis_server.url.partition("?")[0])
+    for removed, jump in ((0, 0), (3, 0), (3, 40)):
+        channel = f"c-{uuid4().hex}"
+        stream = f"dragoman:{{{channel}}}:0"
+        await broker.create(Channel(channel, 1))
+        receiver = await broker.subscribe(Subscription((channel,), "g"))
+        if removed:
+            await broker.publish([Message(channel, b"old") for _ in range(removed)])
+            if jump:
+                await client.xadd(stream, {"v": "old"}, id=f"0-{jump}")
+            held: list[Message] = []
+            while len(held) < removed + bool(jump):
+                held += await receiver.receive(10, PATIENCE)
+            await receiver.acknowledge(held)
+            await client.xtrim(stream, maxlen=0, approximate=False)
+        gone = await client.xadd(stream, {"v": "gone"})
+        await client.xdel(stream, gone)
+        [position] = await broker.publish([Message(channel, b"new")])
+        assert position is not None and position.offset is not None
+        assert position.offset >= max(removed, jump)
+        [found] = await receiver.receive(10, PATIENCE)
+        assert (found.payload, found.offset) == (b"new", position.offset)
+        await receiver.close()
+    await client.aclose()
+    await broker.close()
+
+
+async def test_a_delayed_message_is_brought_in_behind_an_entry_of_another_program(
+    redis_server: Redis,
+) -> None:
+    broker = await connected(redis_server.url)
+    channel = f"c-{uuid4().hex}"
+    client = Client.from_url(redis_server.url.partition("?")[0])
+    await broker.create(Channel(channel, 1))
+    await broker.publish([Message(channel, b"delayed")], delay=0.01)
+    fields: dict[str, bytes | str] = {f"f{number}": "x" for number in range(5000)}
+    await client.xadd(f"dragoman:{{{channel}}}:0", fields | {"v": "foreign", "k": "key"})
+    found = await received(broker, channel, 2)
+    assert {(message.payload, message.key) for message in found} == {(b"delayed", None), (b"foreign", b"key")}
+    await client.aclose()
+    await broker.close()
+
+
+async def test_a_server_starts_again_with_streams_that_other_programs_wrote_to(tmp_path: Path) -> None:
+    with own_redis(tmp_path, "--aof-use-rdb-preamble", "no") as server:
+        broker = await connected(server.url)
+        client = Client(port=server.port)
+        for name in ("empty", "some"):
+            await broker.create(Channel(name, 1))
+        await broker.publish([Message("some", b"first")])
+        for name in ("empty", "some"):
+            await client.xadd(f"dragoman:{{{name}}}:0", {"v": "foreign"})
+            await broker.publish([Message(name, b"last")])
+        await client.bgrewriteaof()
+        async with asyncio.timeout(PATIENCE):
+            while (about := await client.info("persistence"))["aof_rewrite_in_progress"] or about[
+                "aof_rewrite_scheduled"
+            ]:
+                await asyncio.sleep(0.01)
+        await client.aclose()
+        await broker.close()
+        server.kill()
+        server.restart()
+        broker = await connected(server.url)
+        for name, payloads in (("empty", [b"foreign", b"last"]), ("some", [b"first", b"foreign", b"last"])):
+            assert [message.payload for message in await received(broker, name, len(payloads))] == payloads
+        await broker.close()

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from dragoman.adapters.redis.channels import Channels
+from dragoman.adapters.redis.channels import Channels, not_found
 from dragoman.adapters.redis.connection import Server
 from dragoman.adapters.redis.keys import Keys
 from dragoman.adapters.redis.log import RedisLogReader
 from dragoman.adapters.redis.options import options_of
 from dragoman.adapters.redis.publisher import Publisher
 from dragoman.adapters.redis.records import RedisRecords
+from dragoman.adapters.redis.scripts import BOUNDS, Script
 from dragoman.adapters.redis.source import RedisSource
 from dragoman.adapters.redis.tending import Tending
 from dragoman.core.broker import (
@@ -31,11 +32,14 @@ from dragoman.core.loading import redacted
 from dragoman.core.message import Message, Position
 from dragoman.core.options import refuse_options
 
+_BOUNDS = Script(BOUNDS)
+
 
 class RedisBroker:
     """``redis://user:password@host:port/db``, with TLS ``rediss://``. Options: see ``Options``.
 
-    A partition is a stream; ids are ``0-1``, ``0-2``, ... so that an offset is the id less one. An entry has
+    A partition is a stream; ids are ``0-1``, ``0-2``, ... so that an offset is the id less one; entries
+    that other programs add with other ids get the next of these. An entry has
     the fields ``t`` (milliseconds), ``v`` (the payload), ``k`` (the key) and ``h`` (the headers), the latter
     three where there are any. Redis' own groups hand entries to whoever asks, which breaks the order of a
     key, and cannot tell a slow consumer from a dead one; so the members lease whole partitions instead, as
@@ -145,18 +149,17 @@ class RedisBroker:
             name.decode() for name in await self._server.do("SMEMBERS", self._keys.groups(channel))
         )
         names = [name for name in names if group is None or name == group]
-        abouts = await self._server.many(
-            [("XINFO STREAM", self._keys.stream(channel, number)) for number in numbers]
+        bounds = await self._server.run(
+            _BOUNDS, [self._keys.stream(channel, number) for number in numbers], []
         )
+        if not all(bounds):
+            raise not_found(channel)
         records = await self._server.many(
             [("HMGET", self._keys.group(channel, name), *map(str, numbers)) for name in names]
         )
         found = []
         for name, rows in zip(names, records, strict=True):
-            for number, about, data in zip(numbers, abouts, rows, strict=True):
-                end = int(about["last-generated-id"].split(b"-")[1])
-                first = about["first-entry"]
-                start = end if first is None else int(first[0].split(b"-")[1]) - 1
+            for number, (start, end), data in zip(numbers, bounds, rows, strict=True):
                 if data is not None:
                     found.append(Lag(name, channel, number, max(committed_in(data), start), end))
         return found

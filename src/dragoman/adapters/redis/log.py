@@ -14,7 +14,7 @@ from dragoman.adapters.redis.channels import channel_of, not_found
 from dragoman.adapters.redis.errors import ours
 from dragoman.adapters.redis.keys import Keys
 from dragoman.adapters.redis.options import Options
-from dragoman.adapters.redis.scripts import READ, STAMPS, Script
+from dragoman.adapters.redis.scripts import BOUNDS, READ, STAMPS, Script
 from dragoman.adapters.redis.wire import messages_in, stamps_in
 from dragoman.core.errors import ChannelNotFound
 from dragoman.core.log import LogSlice, slice_of
@@ -22,7 +22,7 @@ from dragoman.core.seeking import seek
 
 SLICE_MESSAGES = 10_000
 SLICE_BYTES = 16 << 20
-_READ, _STAMPS = Script(READ), Script(STAMPS)
+_BOUNDS, _READ, _STAMPS = Script(BOUNDS), Script(READ), Script(STAMPS)
 
 
 class RedisLogReader:
@@ -67,23 +67,15 @@ class RedisLogReader:
 
     def _bounds(self, channel: str, partition: int) -> tuple[int, int]:
         """The first offset that is there, and the one after the last there ever was."""
-        stream = self._keys.stream(channel, partition)
-        try:
-            about = self._do("XINFO STREAM", stream)
-        except ChannelNotFound:
-            raise ChannelNotFound(f"There is no partition {partition}.", channel=channel) from None
-        end = int(about["last-generated-id"].split(b"-")[1])
-        first = about["first-entry"]
-        return (end if first is None else int(first[0].split(b"-")[1]) - 1), end
+        [bounds] = self._run(_BOUNDS, [self._keys.stream(channel, partition)], [])
+        if not bounds:
+            raise ChannelNotFound(f"There is no partition {partition}.", channel=channel)
+        first, end = bounds
+        return first, end
 
     def _do(self, *command: Any) -> Any:
         with ours():
-            try:
-                return self._connected().execute_command(*command)
-            except theirs.ResponseError as error:
-                if "no such key" in str(error):
-                    raise ChannelNotFound("There is no such partition.") from error
-                raise
+            return self._connected().execute_command(*command)
 
     def _run(self, script: Script, keys: list[str], arguments: list[Any]) -> Any:
         with ours():

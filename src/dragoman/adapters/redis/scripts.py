@@ -5,6 +5,78 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+RENUMBERING = """
+local function is_ours(id) return string.sub(id, 1, 2) == '0-' end
+
+local function about(key)
+  local found, flat = {}, redis.call('XINFO', 'STREAM', key)
+  for index = 1, #flat, 2 do found[flat[index]] = flat[index + 1] end
+  return found
+end
+
+local function read_by_groups(key)
+  local channel, partition = string.match(key, '^(.*):(%d+)$')
+  local most = 0
+  for _, group in ipairs(redis.call('SMEMBERS', channel .. ':groups')) do
+    local record = redis.call('HGET', channel .. ':group:' .. group, partition)
+    if record then most = math.max(most, cjson.decode(record).cursor) end
+  end
+  return most
+end
+
+local function fields_of(entry)
+  local fields, found, has_time = entry[2], {}, false
+  for index = 1, #fields, 2 do
+    local name = fields[index]
+    if #fields < 4000 or name == 't' or name == 'v' or name == 'k' or name == 'h' then
+      found[#found + 1], found[#found + 2] = name, fields[index + 1]
+    end
+    has_time = has_time or name == 't'
+  end
+  if not has_time then found[#found + 1], found[#found + 2] = 't', string.match(entry[1], '^%d+') end
+  return found
+end
+
+local function renumber(key)
+  local stream = about(key)
+  if is_ours(stream['last-generated-id']) then return end
+  local foreign = redis.call('XRANGE', key, '1-0', '+')
+  local newest = redis.call('XREVRANGE', key, '(1-0', '-', 'COUNT', 1)[1]
+  local last = math.max(1, stream['entries-added'] - #foreign, read_by_groups(key))
+  if newest then last = math.max(last, tonumber(string.sub(newest[1], 3))) end
+  last = string.format('%.0f', last)
+  for _, entry in ipairs(foreign) do redis.call('XDEL', key, entry[1]) end
+  redis.call('XSETID', key, '0-' .. last, 'ENTRIESADDED', last, 'MAXDELETEDID', '0-1')
+  for _, entry in ipairs(foreign) do redis.call('XADD', key, '0-*', unpack(fields_of(entry))) end
+end
+
+local function add(key, ...)
+  local id = redis.pcall('XADD', key, '0-*', ...)
+  if type(id) ~= 'table' then return id end
+  renumber(key)
+  return redis.call('XADD', key, '0-*', ...)
+end
+
+local function range(key, first, last, count)
+  local entries = redis.call('XRANGE', key, first, last, 'COUNT', count)
+  if #entries == 0 or is_ours(entries[#entries][1]) then return entries end
+  renumber(key)
+  return redis.call('XRANGE', key, first, last, 'COUNT', count)
+end
+"""
+"""Our ids are 0-1, 0-2, ...: offset plus one. Another program may have added entries with other ids, such as
+the time that ``XADD key *`` writes. These are larger than all of ours: they are last in the stream, and after
+them the server refuses the next one of ours. So every script that reads or adds entries goes through
+``range`` and ``add``, which give foreign entries the next ids of ours, in their order. An entry without a
+time gets that of its id.
+
+The next id has to be larger than any before, even if those entries were removed: larger than the number of
+entries ever added, and than what a group has read. It is at least 0-2, so that MAXDELETEDID can be set: the
+server does not take 0-0 there, and does not load a stream whose last id is smaller than its deleted one.
+
+A script that fails is not rolled back: nothing may fail after XDEL. Lua cannot pass more than some 8,000
+values to a command, so entries with thousands of fields keep ours only."""
+
 CREATE = """
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'partitions', ARGV[1], 'retention', ARGV[2], 'settings', ARGV[3])
@@ -39,7 +111,9 @@ redis.call('DEL', KEYS[1], KEYS[1] .. ':groups', KEYS[1] .. ':delayed')
 return 1
 """
 
-APPEND = """
+APPEND = (
+    RENUMBERING
+    + """
 for _, key in ipairs(KEYS) do
   if redis.call('EXISTS', key) == 0 then return {} end
 end
@@ -50,10 +124,10 @@ for number, key in ipairs(KEYS) do
   for _ = at, last - 1 do
     local shape, id = ARGV[at], nil
     if shape == 'v' then
-      id = redis.call('XADD', key, '0-*', 't', ARGV[at + 1], 'v', ARGV[at + 2])
+      id = add(key, 't', ARGV[at + 1], 'v', ARGV[at + 2])
       at = at + 3
     elseif shape == 'vk' then
-      id = redis.call('XADD', key, '0-*', 't', ARGV[at + 1], 'v', ARGV[at + 2], 'k', ARGV[at + 3])
+      id = add(key, 't', ARGV[at + 1], 'v', ARGV[at + 2], 'k', ARGV[at + 3])
       at = at + 4
     else
       local fields = {'t', ARGV[at + 1]}
@@ -61,7 +135,7 @@ for number, key in ipairs(KEYS) do
         fields[#fields + 1] = string.sub(shape, index, index)
         fields[#fields + 1] = ARGV[at + 1 + index]
       end
-      id = redis.call('XADD', key, '0-*', unpack(fields))
+      id = add(key, unpack(fields))
       at = at + 2 + #shape
     end
     firsts[number] = firsts[number] or id
@@ -69,17 +143,20 @@ for number, key in ipairs(KEYS) do
 end
 return firsts
 """
+)
 """Per stream how many messages, then for each its shape, its timestamp, and what the shape names: ``v`` the
 payload, ``k`` the key, ``h`` the headers. Ids are 0-1, 0-2, ...: offset plus one. Nothing is added, and
 nothing told, if a stream is gone."""
 
-READ = """
+READ = (
+    RENUMBERING
+    + """
 local found, room, budget = {}, tonumber(ARGV[1]), tonumber(ARGV[2])
 for number, key in ipairs(KEYS) do
   local parts, from, last, step = {}, ARGV[2 * number + 1], ARGV[2 * number + 2], 10
   while room > 0 and budget > 0 do
     local before, count = budget, math.min(room, step)
-    local entries = redis.call('XRANGE', key, from, last, 'COUNT', count)
+    local entries = range(key, from, last, count)
     for _, entry in ipairs(entries) do
       local time, value, name, headers = '0', false, false, false
       local fields = entry[2]
@@ -105,12 +182,15 @@ for number, key in ipairs(KEYS) do
 end
 return found
 """
+)
 """Messages as one string per stream: the driver would spend more time on lists than all else takes. So many
 at most, and about so many bytes: large messages are fetched in small steps."""
 
-STAMPS = """
+STAMPS = (
+    RENUMBERING
+    + """
 local found = {}
-for _, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV[2])) do
+for _, entry in ipairs(range(KEYS[1], ARGV[1], '+', ARGV[2])) do
   local time = '0'
   for index = 1, #entry[2], 2 do
     if entry[2][index] == 't' then time = entry[2][index + 1] end
@@ -119,6 +199,25 @@ for _, entry in ipairs(redis.call('XRANGE', KEYS[1], ARGV[1], '+', 'COUNT', ARGV
 end
 return table.concat(found)
 """
+)
+
+BOUNDS = (
+    RENUMBERING
+    + """
+local found = {}
+for number, key in ipairs(KEYS) do
+  found[number] = {}
+  if redis.call('EXISTS', key) == 1 then
+    renumber(key)
+    local stream = about(key)
+    local first, last = stream['first-entry'], tonumber(string.sub(stream['last-generated-id'], 3))
+    found[number] = {first and tonumber(string.sub(first[1], 3)) - 1 or last, last}
+  end
+end
+return found
+"""
+)
+"""Per stream its first offset, and the one after the last there ever was. Nothing for one that is gone."""
 
 SAVE = """
 local lasting = tonumber(ARGV[1])
@@ -157,7 +256,9 @@ local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 return {first[2] or '', found}
 """
 
-BRING_IN = """
+BRING_IN = (
+    RENUMBERING
+    + """
 for index, key in ipairs(KEYS) do
   if index > 1 and redis.call('EXISTS', key) == 0 then return -1 end
 end
@@ -165,13 +266,14 @@ local at, moved = 1, 0
 while at <= #ARGV do
   local count = tonumber(ARGV[at + 2])
   if redis.call('ZREM', KEYS[1], ARGV[at]) == 1 then
-    redis.call('XADD', KEYS[1 + tonumber(ARGV[at + 1])], '0-*', unpack(ARGV, at + 3, at + 2 + count))
+    add(KEYS[1 + tonumber(ARGV[at + 1])], unpack(ARGV, at + 3, at + 2 + count))
     moved = moved + 1
   end
   at = at + 3 + count
 end
 return moved
 """
+)
 """Each due message goes from the sorted set to its stream, once, whoever else tries the same."""
 
 TRIM = """
