@@ -24,6 +24,17 @@ async def end(*tasks: asyncio.Future[Any]) -> None:
             task.exception()
 
 
+def outlive_program(task: asyncio.Task[Any]) -> None:
+    """Keep a task of a connection when all tasks of the program are cancelled.
+
+    ``asyncio.run`` does that as soon as anything raises ``SystemExit`` or ``KeyboardInterrupt``, and before
+    ``async with`` blocks have ended: a client that closes still has to acknowledge what it has handled.
+    Whoever owns the connection ends the task by closing it. If nobody does, the task goes with its loop.
+    """
+    asyncio.tasks._unregister_task(task)
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
 def is_ending() -> bool:
     """Whether the current task is to end, and not only something that it waits for."""
     task = asyncio.current_task()

@@ -13,12 +13,13 @@ from uuid import uuid4
 from nats import errors as theirs
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from dragoman.adapters.nats.errors import Refused, ours
 from dragoman.adapters.nats.names import Names
 from dragoman.adapters.nats.options import Options
 from dragoman.core.backoff import RECONNECT
-from dragoman.core.ending import end, is_ending
+from dragoman.core.ending import end, is_ending, outlive_program
 from dragoman.core.errors import BrokerUnavailable, DragomanError, Unsupported
 
 log = logging.getLogger("dragoman.nats")
@@ -28,6 +29,22 @@ UNBORN = "0001-"
 """How the time begins at which a stream was made that is still being made."""
 CLOSING = 2.0
 """Seconds that a connection which could not be used may take to close."""
+
+
+class Driver(Client):
+    """Its tasks read and write until it is closed. It begins them anew with each connection."""
+
+    async def _process_connect_init(self) -> None:
+        await super()._process_connect_init()
+        tasks: list[Any] = [self._reading_task, self._ping_interval_task, self._flusher_task]
+        for task in tasks:
+            outlive_program(task)
+
+    async def subscribe(self, *arguments: Any, **options: Any) -> Subscription:
+        subscription = await super().subscribe(*arguments, **options)
+        if subscription._wait_for_msgs_task is not None:
+            outlive_program(subscription._wait_for_msgs_task)
+        return subscription
 
 
 class Link:
@@ -52,7 +69,7 @@ class Link:
             await self._open()
 
     async def _open(self) -> None:
-        client = Client()
+        client = Driver()
         try:
             with ours(server=", ".join(self.options.servers)):
                 callbacks: dict[str, Any] = {

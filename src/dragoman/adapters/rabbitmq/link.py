@@ -9,13 +9,12 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import aiormq
 from aiormq.exceptions import InvalidFrameError
 
 from dragoman.adapters.rabbitmq import lenient
 from dragoman.adapters.rabbitmq.errors import translate, translated
 from dragoman.adapters.rabbitmq.options import Options
-from dragoman.adapters.rabbitmq.pipe import Pipe
+from dragoman.adapters.rabbitmq.pipe import Connection, Pipe
 from dragoman.core.backoff import Backoff
 from dragoman.core.errors import AccessRefused, BrokerUnavailable
 
@@ -29,7 +28,7 @@ CLOSE_TIMEOUT = 5.0
 class Link:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._connection: aiormq.Connection | None = None
+        self._connection: Connection | None = None
         self._opening = asyncio.Lock()
         self._closed = False
         self._turns: dict[str, asyncio.Lock] = {}
@@ -42,7 +41,7 @@ class Link:
     def is_open(self) -> bool:
         return self._connection is not None and self._connection.is_opened
 
-    async def open(self, patience: float = 0.0) -> aiormq.Connection:
+    async def open(self, patience: float = 0.0) -> Connection:
         """The connection; one that was lost is made again, for at most ``patience`` seconds."""
         deadline = time.monotonic() + patience
         waits = REST.waits_s()
@@ -61,13 +60,13 @@ class Link:
                         raise
                 await asyncio.sleep(wait_s)
 
-    async def _connect(self) -> aiormq.Connection:
+    async def _connect(self) -> Connection:
         options = self.options
         where = {"host": options.host, "port": str(options.port)}
-        connection: aiormq.Connection | None = None
+        connection: Connection | None = None
         with translated(**where):
             try:
-                connection = aiormq.Connection(options.amqp, context=options.context())
+                connection = Connection(options.amqp, context=options.context())
                 await asyncio.wait_for(connection.connect(), options.timeout)
             except InvalidFrameError as error:
                 if "Connection.Close " in str(error):

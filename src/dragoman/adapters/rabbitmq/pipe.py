@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import aiormq
 from aiormq.abc import ChannelFrame
 from aiormq.channel import Channel
 from pamqp.commands import Basic
 
 from dragoman.adapters.rabbitmq import wire
 from dragoman.adapters.rabbitmq.errors import translate
+from dragoman.core.ending import outlive_program
 from dragoman.core.errors import BrokerUnavailable
 
 UNLIMITED = 1 << 17
@@ -19,6 +21,18 @@ UNLIMITED = 1 << 17
 
 Sink = Callable[[int, Any, bytes], None]
 """Called in the reader's task with delivery tag, properties and body."""
+
+
+class Connection(aiormq.Connection):
+    """Its tasks read and write until it is closed."""
+
+    def create_task(self, coro: Any) -> Any:
+        return _outliving(super().create_task(coro))
+
+
+def _outliving(task: Any) -> Any:
+    outlive_program(task.task)
+    return task
 
 
 class Receipt:
@@ -57,6 +71,9 @@ class Pipe(Channel):
         self._sinks: dict[str, Sink] = {}
         self._ends: dict[str, Callable[[], None]] = {}
         self._closing.add_done_callback(self._closed)
+
+    def create_task(self, coro: Any) -> Any:
+        return _outliving(super().create_task(coro))
 
     async def send(self, frames: bytes, count: int, routes: set[tuple[str, str]]) -> asyncio.Future[None]:
         """Hand ``count`` messages to the connection; the future ends once the server has confirmed all."""

@@ -61,7 +61,8 @@ class RabbitmqReceiver:
         task = self._tending
         if task is not None and task.done():
             self._tending = None
-            task.result()
+            if not task.cancelled():
+                task.result()
         lost = not self._membership.joined or any(share.lost for share in self._membership.shares.values())
         if self._tending is None and (lost or time.monotonic() >= self._beat_at):
             self._tending = asyncio.create_task(self._tend())
