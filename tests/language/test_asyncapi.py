@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -15,7 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.client.connecting import open_broker
+from dragoman.core.broker import Subscription
 from dragoman.core.errors import ConfigurationError, NotFound
+from dragoman.core.message import Message
 from dragoman.language.generators import yaml as our_yaml
 from dragoman.language.generators.asyncapi import SPECS, generate, render
 from dragoman.language.generators.picture.system import system_svg
@@ -322,17 +325,17 @@ def test_addresses_are_the_channels_that_apply_makes(path: Path) -> None:
 
 DEPLOYED = """API description Shop
 data type Order { "id": ID<int> }
-channel Orders TYPES on path "SHOP/orders" accepts message Placed expecting payload Order
+channel Orders TYPES on path "SHOP/orders" accepts message Placed expecting payload Order BINDINGS
 message broker Main exposes Shop at location "PROTOCOL://127.0.0.1:1" via protocol PROTOCOL
 message endpoint Web uses from Main: Orders
 message endpoint Store provides from Main: Orders
 """
 
 
-def deployed(protocol: str, types: str = "") -> Model:
+def deployed(protocol: str, types: str = "", bindings: str = "") -> Model:
     shop = f"shop-{uuid4().hex[:8]}"
     text = DEPLOYED.replace("PROTOCOL", protocol).replace("TYPES", types and f"of type {types}")
-    return load(text.replace("SHOP", shop))
+    return load(text.replace("SHOP", shop).replace("BINDINGS", bindings))
 
 
 @pytest.mark.parametrize(
@@ -362,6 +365,49 @@ async def test_a_stock_client_meets_the_exchange_of_the_document(
         await channel.declare_exchange(exchange["name"], exchange["type"], durable=exchange["durable"])
         with pytest.raises(aio_pika.exceptions.ChannelPreconditionFailed):
             await channel.declare_exchange(exchange["name"], "fanout", durable=exchange["durable"])
+
+
+@pytest.mark.parametrize("bindings", ["", 'bindings for Kafka { "partitions": 2 }'])
+async def test_a_stock_client_reaches_the_channel_by_the_keys_of_the_document(
+    rabbitmq_server: Rabbitmq, bindings: str
+) -> None:
+    model, registry = deployed("AMQP", bindings=bindings), connect("memory://")
+    broker = open_broker(rabbitmq_server.url)[0]
+    await broker.connect()
+    await apply(await plan(model, registry, broker), registry, broker)
+    said = json.loads(json.dumps(generate(model)))["channels"]["Orders"]["bindings"]["amqp"]
+    keys = said["x-routingKeys"]
+    receiver = await broker.subscribe(Subscription((said["exchange"]["name"],), "group"))
+    connection = await aio_pika.connect(rabbitmq_server.url.replace("rabbitmq://", "amqp://"))
+    async with connection:
+        channel = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        exchange = await channel.get_exchange(said["exchange"]["name"])
+        queue = await channel.declare_queue(exclusive=True)
+        for key in keys:
+            await queue.bind(exchange, key)
+            # Raises if no queue has this key.
+            await exchange.publish(aio_pika.Message(key.encode()), routing_key=key, mandatory=True)
+        found: list[Message] = []
+        async with asyncio.timeout(60):
+            while len(found) < len(keys):
+                found += await receiver.receive(10, 1.0)
+        assert sorted((str(each.partition), each.payload) for each in found) == [
+            (key, key.encode()) for key in keys
+        ]
+        # And a stranger with a queue of its own sees what is published in every partition.
+        partitions = (await broker.describe(said["exchange"]["name"])).partitions
+        await broker.publish(
+            [Message(said["exchange"]["name"], b"ours", partition=number) for number in range(partitions)]
+        )
+        seen: list[bytes] = []
+        async with asyncio.timeout(60), queue.iterator(no_ack=True) as messages:
+            async for message in messages:
+                seen.append(message.body)
+                if seen.count(b"ours") == partitions:
+                    break
+    assert len(keys) == partitions
+    await broker.close()
+    await registry.close()
 
 
 def test_a_topic_has_a_legal_name_its_frame_and_its_group() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dragoman.language import syntax as s
+
 PROTOCOL_NAMES = {
     "AMQP": "amqp",
     "Kafka": "kafka",
@@ -96,3 +98,16 @@ def known_keys(protocol: str, server: bool) -> tuple[str, ...]:
     places = PLACES[:1] if server else PLACES[1:]
     found = KEYS.get(protocol, {})
     return ("bindingVersion", *(key for place in places for key in found.get(place, ())))
+
+
+DEFAULT_PARTITIONS = 4
+"""Of a channel whose model does not say how many it has."""
+
+
+def partitions_of(message: s.Message) -> int | None:
+    """How many partitions the bindings for Kafka give the channel, on whatever broker."""
+    for bindings in message.bindings:
+        if bindings.protocol and protocol_name(bindings.protocol.text) == "kafka":
+            partitions = bindings.object.plain().get("partitions")
+            return partitions if isinstance(partitions, int) and partitions > 0 else None
+    return None

@@ -12,7 +12,7 @@ from dragoman.core.channel import Channel
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.schema import Schema
 from dragoman.language import syntax as s
-from dragoman.language.bindings import protocol_name
+from dragoman.language.bindings import DEFAULT_PARTITIONS, partitions_of, protocol_name
 from dragoman.language.generators.code.records import payload_record
 from dragoman.language.generators.schemas import schema
 from dragoman.language.model import Model
@@ -27,7 +27,6 @@ _FORMATS = {
     "PROTOCOL_BUFFER": "protobuf",
     "THRIFT_TYPE": "thrift",
 }
-_DEFAULT_PARTITIONS = 4
 REPLICATION = "replication.factor"
 """Chosen when a channel is created, and not told by those that are there."""
 
@@ -62,14 +61,14 @@ def wanted(model: Model, values: Mapping[str, Sequence[str]] | None = None) -> I
     for channel in model.channels.values():
         for message in channel.messages:
             record, text = payload_record(message), payload_schema(typed, message)
-            partitions, retention, settings = _settings(message)
+            partitions, (retention, settings) = partitions_of(message), _settings(message)
             interactions = model.interactions_by_channel[channel.name.text]
             mine = [each for each in interactions if each.message is message]
             for name in _names(message.path, values):
                 yield Wanted(
                     channel,
                     message,
-                    Channel(name, partitions or _DEFAULT_PARTITIONS, None if retention == inf else retention),
+                    Channel(name, partitions or DEFAULT_PARTITIONS, None if retention == inf else retention),
                     contract_name(name, record),
                     text,
                     partitions,
@@ -116,12 +115,12 @@ def _check(model: Model, values: Mapping[str, Sequence[str]]) -> None:
                 )
 
 
-def _settings(message: s.Message) -> tuple[int | None, float | None, dict[str, str]]:
-    """Partitions, retention and all other settings, where the bindings for Kafka say them."""
+def _settings(message: s.Message) -> tuple[float | None, dict[str, str]]:
+    """Retention and all other settings, where the bindings for Kafka say them."""
     for bindings in message.bindings:
         if bindings.protocol and protocol_name(bindings.protocol.text) == "kafka":
             said = bindings.object.plain()
-            partitions, replicas = said.get("partitions"), said.get("replicas")
+            replicas = said.get("replicas")
             configuration = said.get("topicConfiguration")
             topic = dict(configuration) if isinstance(configuration, dict) else {}
             kept = topic.pop("retention.ms", None)
@@ -129,11 +128,10 @@ def _settings(message: s.Message) -> tuple[int | None, float | None, dict[str, s
             if isinstance(replicas, int):
                 settings[REPLICATION] = str(replicas)
             return (
-                partitions if isinstance(partitions, int) and partitions > 0 else None,
                 _seconds(kept) if isinstance(kept, int | float) else None,
                 settings,
             )
-    return None, None, {}
+    return None, {}
 
 
 def _seconds(retention: float) -> float:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from dragoman.language import syntax as s
-from dragoman.language.bindings import KEYS, PLACES, known_keys, place_of, protocol_name
+from dragoman.language.bindings import (
+    DEFAULT_PARTITIONS,
+    KEYS,
+    PLACES,
+    known_keys,
+    partitions_of,
+    place_of,
+    protocol_name,
+)
 from dragoman.language.generators.asyncapi.view import address
 from dragoman.language.model import Model
 
@@ -83,11 +91,15 @@ def _add(found: Bindings, place: str, protocol: str, implied: dict[str, Any]) ->
 
 
 def _amqp_channel(message: s.Message, said: dict[str, Any]) -> dict[str, Any]:
-    """A channel is an exchange. Each consumer binds a queue to it, by the number of the partition."""
+    """A channel is an exchange. A message's routing key is the number of its partition, in plain digits.
+
+    AsyncAPI takes the channel's address for the routing key, and has no field for others.
+    """
     if "is" in said or "exchange" in said or "queue" in said:
         return {}
     exchange = {"name": address(message.path), "type": "direct", "durable": True}
-    return {"is": "routingKey", "exchange": exchange}
+    keys = [str(number) for number in range(partitions_of(message) or DEFAULT_PARTITIONS)]
+    return {"is": "routingKey", "exchange": exchange, "x-routingKeys": keys}
 
 
 def _consistent_amqp(said: dict[str, Any]) -> dict[str, Any]:
