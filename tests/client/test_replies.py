@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from dragoman import Client, EndpointOptions, Message, RetryOptions, controller, endpoint
+from dragoman import Client, EndpointOptions, Message, RetryOptions, controller, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client import headers
 from dragoman.client.contracts import Contracts
 from dragoman.client.options import ClientOptions
+from dragoman.core.channel import Channel
 from dragoman.core.errors import ClientError, ConstraintViolated, DecodeError, ReplyTimeout
 from dragoman.core.registry import Registry
 from tests.client.conftest import payloads
@@ -176,3 +177,38 @@ async def test_a_request_that_fails_for_good_is_answered_with_its_failure(
         assert text in str(caught.value)
         assert "secret" not in str(caught.value)
         assert len(payloads(memory, "loan.requests.dead")) == 1
+
+
+@pytest.mark.parametrize("elsewhere", [None, "answers"])
+@pytest.mark.parametrize("correlation", [None, "$message.header#/number", "$message.payload#/request_id"])
+async def test_who_names_the_reply_channel_gets_replies_and_declared_errors(
+    registry: Registry, elsewhere: str | None, correlation: str | None
+) -> None:
+    @record
+    class No(Exception):
+        why: str
+
+    @endpoint("requests", reply_to=elsewhere, correlation=correlation, raises=[No])
+    async def quote(request: LoanRequest) -> LoanReply:
+        if request.request_id == 2:
+            raise No("never")
+        return LoanReply(request.request_id, 3.4)
+
+    async with Client("memory://", registry, [quote]) as client:
+        await client.broker.create(Channel("answers"))
+
+        async def ask(number: int) -> LoanReply:
+            return await client.request(
+                "requests",
+                LoanRequest(number, 1.0, 1),
+                reply=LoanReply,
+                reply_to="answers",
+                correlation=correlation,
+                raises=[No],
+                timeout=60,
+            )
+
+        assert await ask(1) == LoanReply(1, 3.4)
+        with pytest.raises(No) as caught:
+            await ask(2)
+        assert caught.value.why == "never"

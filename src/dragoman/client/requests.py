@@ -149,7 +149,8 @@ class Requester:
                     next="Wait for its reply, or use another value.",
                     channel=question.producer.channel,
                 )
-            return mailbox, number, pairs
+            # For endpoints that answer to the return address, and so that declared errors come, too.
+            return mailbox, number, with_headers(pairs, (REPLY_TO, question.reply_to.encode()))
         if place is not None:
             raise ClientError(
                 "A correlation of one's own needs to know where the reply comes.",
@@ -178,7 +179,7 @@ class Requester:
                 code="message.correlation",
                 channel=question.producer.channel,
             )
-        return found, given
+        return found, with_headers(given, (CORRELATION_ID, found))
 
     async def _open(self) -> tuple[Address, Mailbox]:
         async with self._opening:
@@ -225,6 +226,9 @@ class Requester:
                 return header(message.headers, CORRELATION_ID)
             if place.part == "header":
                 return place.in_headers(message.headers)
+            if header(message.headers, RAISED) is not None:
+                # An error's payload has other fields than a reply's.
+                return header(message.headers, CORRELATION_ID)
             if message.payload is None:
                 return None
             schema_id, payload = unframe(message.payload)
