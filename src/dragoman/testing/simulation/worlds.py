@@ -1,0 +1,10 @@
+"""The worlds that can be simulated, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dragoman.testing.simulation.scenario import World
+
+WORLDS: Mapping[str, Callable[[], World[Any]]] = {}
