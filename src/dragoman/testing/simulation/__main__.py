@@ -12,7 +12,9 @@ from dragoman.testing.simulation.worlds import WORLDS
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dragoman.testing.simulation", description=__doc__)
-    parser.add_argument("worlds", nargs="*", metavar="WORLD", help=f"one of {', '.join(WORLDS)}; default: all")
+    parser.add_argument(
+        "worlds", nargs="*", metavar="WORLD", help=f"one of {', '.join(WORLDS)}; default: all"
+    )
     parser.add_argument("--seed", type=int, help="run this seed only")
     parser.add_argument("--first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds of each world (1000)")
