@@ -10,9 +10,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from dragoman.core.broker import (
     Acknowledgement,
@@ -31,30 +29,14 @@ from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, Unsupported
 from dragoman.core.message import Message, Position
 from dragoman.core.partitioning import Partitioner, check_company
 from dragoman.testing.simulation.loop import SimulatedLoop
-
-T = TypeVar("T")
+from dragoman.testing.simulation.network import Link, Network
 
 LEASE_S = 10.0
 """After so long without a call a member is out."""
 HANDOVER_S = 8.0
 """So long a partition that is to move stays with a member that has messages of it in flight."""
-LATENCIES_S = (None, None, 0.0, 0.0, 0.001, 0.03)
-"""How long a call is under way, each way; ``None`` if the caller does not even wait."""
-SLOW_S = 1.5
-HANG_S = 30.0
-"""A call that hangs is given up after so long, as drivers do."""
 
 Place = tuple[str, int]
-
-
-class How(StrEnum):
-    """What becomes of one call."""
-
-    BEFORE = "fails before it has taken effect"
-    AFTER = "fails after it has taken effect"
-    SLOW = "is slow"
-    HANG = "hangs, then fails"
-    HANG_AFTER = "takes effect, then hangs and fails"
 
 
 class Accepted(NamedTuple):
@@ -104,9 +86,31 @@ class Moved(NamedTuple):
     former: str | None
     abandoned: frozenset[int]
     """What the former owner had in flight."""
+    is_left: bool
+    """The former owner has closed its receiver."""
 
 
 Event = Accepted | Delivered | Settled | Returned | Moved
+
+
+def told(event: Event) -> str:
+    """The event in words."""
+    match event:
+        case Accepted(message=message):
+            return f"{spot_of(message)} accepted"
+        case Delivered(message=message, member=member, epoch=epoch):
+            return f"{spot_of(message)} delivered to {member}, attempt {message.attempt}, epoch {epoch}"
+        case Settled(place=(channel, partition), offset=offset, member=member, epoch=epoch):
+            return f"{channel}-{partition}@{offset} acknowledged by {member}, epoch {epoch}"
+        case Returned(place=(channel, partition), offset=offset, member=member, delay=delay):
+            return f"{channel}-{partition}@{offset} released by {member} for {delay:.1f} s"
+        case Moved(place=(channel, partition), member=member, epoch=epoch, former=former, abandoned=left):
+            unfinished = f", in flight: {sorted(left)}" if left else ""
+            return f"{channel}-{partition} moved from {former} to {member}, epoch {epoch}{unfinished}"
+
+
+def spot_of(message: Message) -> str:
+    return f"{message.channel}-{message.partition}@{message.offset}"
 
 
 @dataclass(eq=False)
@@ -167,22 +171,21 @@ class Kind:
 
 
 class Server:
-    """``listen`` is told of each event at once. ``random`` decides the latencies."""
+    """``listen`` is told of each event at once."""
 
     def __init__(
         self,
         loop: SimulatedLoop,
-        random: Random,
+        network: Network,
         kind: Kind | None = None,
         listen: Callable[[Event], None] | None = None,
     ) -> None:
         self.kind = kind or Kind()
         self.loop = loop
-        self.random = random
+        self.network = network
         self.history: list[Event] = []
         self.channels: dict[str, list[list[Message]]] = {}
         self.groups: dict[str, Group] = {}
-        self.is_down = False
         self._listen = listen
         self._partitioners: dict[str, Partitioner] = {}
         self._deliveries = 0
@@ -253,17 +256,17 @@ class Server:
     def _look_for(self, receiver: SimulatedReceiver) -> None:
         if receiver in receiver.group.members:
             if self.loop.time() >= receiver.seen_at + LEASE_S:
-                self.leave(receiver)
+                self.leave(receiver, is_closed=False)
             else:
                 self._expect(receiver)
 
-    def leave(self, receiver: SimulatedReceiver) -> None:
+    def leave(self, receiver: SimulatedReceiver, is_closed: bool = True) -> None:
         group = receiver.group
         if receiver in group.members:
             group.members.remove(receiver)
             for share in group.shares.values():
                 if share.owner is receiver:
-                    self._give(group, share, None)
+                    self._give(group, share, None, is_closed)
             self.balance(group)
 
     def balance(self, group: Group) -> None:
@@ -311,7 +314,9 @@ class Server:
         if idle:
             self.balance(group)
 
-    def _give(self, group: Group, share: Share, receiver: SimulatedReceiver | None) -> None:
+    def _give(
+        self, group: Group, share: Share, receiver: SimulatedReceiver | None, is_left: bool = False
+    ) -> None:
         former, abandoned = share.owner, frozenset(share.flying)
         share.abandon()
         share.leave_by = None
@@ -326,6 +331,7 @@ class Server:
                 share.epoch,
                 None if former is None else former.member,
                 abandoned,
+                is_left,
             )
         )
 
@@ -335,7 +341,7 @@ class Server:
             share = group.shares.get(place)
             if share is not None and share.owner is not None:
                 others = [one for one in group.members if one is not share.owner]
-                self._give(group, share, self.random.choice(others) if others else share.owner)
+                self._give(group, share, self.network.random.choice(others) if others else share.owner)
                 self.balance(group)
 
     # What members do
@@ -392,18 +398,15 @@ class Server:
 class Connection:
     """Implements ``dragoman.core.broker.Broker`` for one member.
 
-    ``fail`` decides what becomes of the next call of an operation: ``receive``, ``acknowledge``, ``release``,
-    ``extend``, ``publish``, ``subscribe``, ``close``.
+    ``link`` decides what becomes of calls of ``receive``, ``acknowledge``, ``release``, ``extend``,
+    ``publish``, ``subscribe`` and ``close``.
     """
 
     def __init__(self, server: Server, member: str) -> None:
         self.url = "simulated://"
         self.server = server
         self.member = member
-        self.is_cut = False
-        self.failures = 0
-        """How many calls have failed, as far as the member can tell."""
-        self._faults: dict[str, list[How]] = {}
+        self.link = Link(server.network)
         self._receivers: list[SimulatedReceiver] = []
         self.capabilities = Capabilities(
             durable=True,
@@ -420,43 +423,10 @@ class Connection:
             sharing=frozenset({Sharing.SHARED}),
         )
 
-    def fail(self, operation: str, how: How) -> None:
-        self._faults.setdefault(operation, []).append(how)
-
-    def heal(self) -> None:
-        self.is_cut = False
-        self._faults.clear()
-
-    async def call(self, operation: str, effect: Callable[[], T]) -> T:
-        """One call over the network. ``effect`` is what the server does, in one go."""
-        faults = self._faults.get(operation)
-        how = faults.pop(0) if faults else None
-        await self._travel()
-        if how is How.SLOW:
-            await asyncio.sleep(SLOW_S)
-        elif how is How.HANG:
-            await asyncio.sleep(HANG_S)
-        if how in (How.BEFORE, How.HANG) or self._is_away():
-            raise self._broken(operation)
-        result = effect()
-        await self._travel()
-        if how is How.HANG_AFTER:
-            await asyncio.sleep(HANG_S)
-        if how in (How.AFTER, How.HANG_AFTER) or self._is_away():
-            raise self._broken(operation)
-        return result
-
-    async def _travel(self) -> None:
-        latency = self.server.random.choice(LATENCIES_S)
-        if latency is not None:
-            await asyncio.sleep(latency)
-
-    def _is_away(self) -> bool:
-        return self.is_cut or self.server.is_down
-
-    def _broken(self, operation: str) -> BrokerUnavailable:
-        self.failures += 1
-        return BrokerUnavailable("The simulated network is broken.", operation=operation)
+    @property
+    def is_closed(self) -> bool:
+        """Whether all receivers were closed."""
+        return all(receiver.closed for receiver in self._receivers)
 
     async def connect(self) -> None:
         """Nothing has to be opened."""
@@ -467,14 +437,14 @@ class Connection:
 
     async def publish(self, messages: Sequence[Message], delay: float = 0.0) -> Sequence[Position | None]:
         if delay <= 0:
-            return await self.call("publish", lambda: self.server.append(messages))
-        await self.call("publish", lambda: self.server.append_later(messages, delay))
+            return await self.link.call("publish", lambda: self.server.append(messages))
+        await self.link.call("publish", lambda: self.server.append_later(messages, delay))
         return [None] * len(messages)
 
     async def subscribe(self, subscription: Subscription) -> Receiver:
         check_subscription(subscription, self.capabilities, "simulated")
         receiver = SimulatedReceiver(self, replace(subscription, options={}))
-        await self.call("subscribe", lambda: self.server.join(receiver))
+        await self.link.call("subscribe", lambda: self.server.join(receiver))
         self._receivers.append(receiver)
         kind = self.server.kind
         if kind.holding and kind.leaving:
@@ -484,10 +454,10 @@ class Connection:
         return Leaving(receiver) if kind.leaving else Plain(receiver)
 
     async def create(self, channel: Channel) -> bool:
-        return await self.call("create", lambda: self.server.create(channel.name, channel.partitions))
+        return await self.link.call("create", lambda: self.server.create(channel.name, channel.partitions))
 
     async def describe(self, channel: str) -> Channel:
-        return await self.call("describe", lambda: Channel(channel, len(self.server.topic(channel))))
+        return await self.link.call("describe", lambda: Channel(channel, len(self.server.topic(channel))))
 
     async def alter(self, channel: Channel) -> None:
         logs = self.server.topic(channel.name)
@@ -498,7 +468,7 @@ class Connection:
         del self.server.channels[channel]
 
     async def channels(self) -> Sequence[str]:
-        return await self.call("channels", lambda: sorted(self.server.channels))
+        return await self.link.call("channels", lambda: sorted(self.server.channels))
 
     async def lag(self, channel: str, group: str | None = None) -> Sequence[Lag]:
         self.server.topic(channel)
@@ -572,7 +542,7 @@ class SimulatedReceiver:
         deadline = loop.time() + timeout
         while True:
             self._require_open()
-            await self._connection.call("receive", lambda: self._take(limit))
+            await self._connection.link.call("receive", lambda: self._take(limit))
             self._ready = [
                 (message, number)
                 for message, number in self._ready
@@ -624,7 +594,7 @@ class SimulatedReceiver:
             return late
 
         self._require_open()
-        late = await self._connection.call("acknowledge", effect)
+        late = await self._connection.link.call("acknowledge", effect)
         if late is not None:
             raise revoked(late, self.group.name)
 
@@ -646,7 +616,7 @@ class SimulatedReceiver:
             return late
 
         self._require_open()
-        late = await self._connection.call("release", effect)
+        late = await self._connection.link.call("release", effect)
         if late is not None:
             raise revoked(late, self.group.name)
 
@@ -655,13 +625,13 @@ class SimulatedReceiver:
 
     async def extend(self) -> None:
         self._require_open()
-        await self._connection.call("extend", self._sync)
+        await self._connection.link.call("extend", self._sync)
 
     async def close(self) -> None:
         if not self.closed:
             self.closed = True
             self.wake()
-            await self._connection.call("close", lambda: self._server.leave(self))
+            await self._connection.link.call("close", lambda: self._server.leave(self))
 
     def _require_open(self) -> None:
         if self.closed:

@@ -22,8 +22,9 @@ from dragoman.client.outcome import Handler, Outcome
 from dragoman.core.broker import Acknowledgement
 from dragoman.core.errors import DragomanError
 from dragoman.core.message import Message
-from dragoman.testing.simulation.broker import Connection, Event, How, Kind, Place, Server
+from dragoman.testing.simulation.broker import Connection, Event, Kind, Place, Server, told
 from dragoman.testing.simulation.determinism import simulated
+from dragoman.testing.simulation.events import Cut, Die, Fault, Hang, Join, Leave
 from dragoman.testing.simulation.jobs import (
     CHANNELS,
     FAILING,
@@ -38,6 +39,7 @@ from dragoman.testing.simulation.jobs import (
 )
 from dragoman.testing.simulation.ledger import Ledger
 from dragoman.testing.simulation.loop import Process, SimulatedLoop, State
+from dragoman.testing.simulation.network import How, Network
 from dragoman.testing.simulation.scenario import Violation
 
 GROUP = "workers"
@@ -57,9 +59,6 @@ END_S = 240.0
 """A program that ends is over after so long, whatever its handlers do."""
 
 
-# Events. ``at`` is in seconds since the beginning.
-
-
 @dataclass(frozen=True, slots=True)
 class Publish:
     at: float
@@ -70,61 +69,11 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    at: float
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """The client is closed."""
-
-    at: float
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
-class Die:
-    """The process is killed."""
-
-    at: float
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
 class TearDown:
     """All tasks of the process are cancelled, as ``asyncio.run`` does when its program ends."""
 
     at: float
     member: str
-
-
-@dataclass(frozen=True, slots=True)
-class Hang:
-    """The process stands still for some seconds."""
-
-    at: float
-    member: str
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The member's next call of this operation."""
-
-    at: float
-    member: str
-    operation: str
-    how: How
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """No call of the member gets through for some seconds; without a member, of nobody."""
-
-    at: float
-    member: str | None
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +204,9 @@ class Member:
         self.connection = Connection(scene.server, name)
         self.leaving = asyncio.Event()
         self.is_disturbed = False
-        """It was paused, or a partition was taken from it."""
+        """It was paused or killed, or a partition was taken from it."""
+        self.is_torn_down = False
+        """Its program ends without closing the client first."""
         self.closed_in_s: float | None = None
         self._scene = scene
         self.task = scene.loop.spawn(self.process, self._live(), "main")
@@ -268,22 +219,22 @@ class Member:
         """Run the client until it is to leave. Where it cannot start it is started again."""
         scene = self._scene
         while not self.leaving.is_set():
-            failures = self.connection.failures
+            failures = self.connection.link.failures
             client = Client(self.connection, prepared()[0], scene.endpoints(self.name), options=scene.options)
             try:
                 async with client:
                     await self.leaving.wait()
-                    asked_at, failures = scene.loop.time(), self.connection.failures
+                    asked_at, failures = scene.loop.time(), self.connection.link.failures
                     scene.ledger.closing[self.name] = partial(self._closes_undisturbed, failures)
             except DragomanError as error:
-                if self.connection.failures == failures:
+                if self.connection.link.failures == failures:
                     scene.loop.fail(error)
                 await asyncio.sleep(1.0)
             else:
                 self.closed_in_s = scene.loop.time() - asked_at
 
     def _closes_undisturbed(self, failures: int) -> bool:
-        return not self.is_disturbed and self.connection.failures == failures
+        return not self.is_disturbed and self.connection.link.failures == failures
 
 
 class Scene:
@@ -292,12 +243,13 @@ class Scene:
     def __init__(self, loop: SimulatedLoop, setup: Setup, seed: int) -> None:
         self.loop = loop
         self.setup = setup
-        self.server = Server(loop, Random(f"network {seed}"), setup.kind, self._listen)
+        self.server = Server(loop, Network(Random(f"network {seed}")), setup.kind, self._listen)
         lanes = 1 if setup.shape == "batch" else setup.concurrency
         self.ledger = Ledger(loop.fail, lanes > 1, setup.shape == "thread")
         self.options = ClientOptions(group=GROUP, window=setup.window, partitions=setup.partitions)
         self._members: dict[str, Member] = {}
-        self._born = 0
+        """The latest of each name."""
+        self._all_members: list[Member] = []
         self._calls: dict[int, int] = {}
         self._released = False
         self._hanging: list[asyncio.Future[None]] = []
@@ -309,7 +261,7 @@ class Scene:
 
     def tail(self, events: int = 30) -> str:
         return "\n".join(
-            f"  {event.at - self._began_at:8.3f} {event}" for event in self.server.history[-events:]
+            f"  {event.at - self._began_at:8.3f} {told(event)}" for event in self.server.history[-events:]
         )
 
     def _listen(self, event: Event) -> None:
@@ -385,8 +337,8 @@ class Scene:
             case Join(member=name):
                 self._join(name)
             case Cut(member=None, seconds=seconds):
-                self.server.is_down = True
-                self.loop.call_later(seconds, setattr, self.server, "is_down", False)
+                self.server.network.is_down = True
+                self.loop.call_later(seconds, setattr, self.server.network, "is_down", False)
             case Move(channel=channel, partition=partition):
                 for each in self._members.values():
                     each.is_disturbed = True
@@ -401,6 +353,7 @@ class Scene:
             case Leave():
                 member.leaving.set()
             case Die():
+                member.is_disturbed = True
                 self.loop.kill(member.process)
             case TearDown():
                 self._exit(member.process)
@@ -409,10 +362,10 @@ class Scene:
                 self.loop.pause(member.process)
                 self.loop.call_later(seconds, self.loop.resume, member.process)
             case Fault(operation=operation, how=how):
-                member.connection.fail(operation, how)
+                member.connection.link.fail(operation, how)
             case Cut(seconds=seconds):
-                member.connection.is_cut = True
-                self.loop.call_later(seconds, setattr, member.connection, "is_cut", False)
+                member.connection.link.is_cut = True
+                self.loop.call_later(seconds, setattr, member.connection.link, "is_cut", False)
 
     def _publish(self, event: Publish) -> None:
         ending = event.ending
@@ -433,15 +386,15 @@ class Scene:
         known = self._members.get(name)
         if known is not None and known.is_alive:
             return
-        self._born += 1
-        member = Member(self, f"{name}{self._born}")
+        member = Member(self, f"{name}{len(self._all_members) + 1}")
         self._members[name] = member
+        self._all_members.append(member)
 
     def _exit(self, process: Process) -> None:
         """The program ends as ``asyncio.run`` ends it: all tasks are cancelled, and then it is over."""
         for member in self._members.values():
             if member.process is process:
-                member.is_disturbed = True
+                member.is_disturbed = member.is_torn_down = True
                 self.loop.create_task(self._end_program(member), name=f"end of {member.name}")
 
     async def _end_program(self, member: Member) -> None:
@@ -451,16 +404,16 @@ class Scene:
         if tasks:
             _, running = await asyncio.wait(tasks, timeout=END_S)
             if running and member.process.state is State.RUNNING:
-                self.loop.fail(Violation(f"The program of {member.name} does not end: {running}"))
+                self.loop.fail(Violation(f"The program of {member.name} does not end: {running}", "end"))
         self.loop.kill(member.process)
 
     # The end
 
     async def _calm_down(self) -> None:
         """All faults stop. If no client is left, one more joins. Everything must be done then."""
-        self.server.is_down = False
+        self.server.network.is_down = False
         for member in self._members.values():
-            member.connection.heal()
+            member.connection.link.heal()
             self.loop.resume(member.process)
         await self._until(lambda: not any(each.leaving.is_set() for each in self._alive()), END_S)
         if not self._alive():
@@ -477,7 +430,7 @@ class Scene:
     async def _expect_done(self, seconds: float, else_: str, but: Collection[Place] = ()) -> None:
         if not await self._until(lambda: not self.ledger.unsettled(but), seconds):
             spots = [f"{place[0]}-{place[1]}@{offset}" for place, offset in self.ledger.unsettled(but)]
-            raise Violation(f"{else_}: {', '.join(spots)}")
+            raise Violation(f"{else_}: {', '.join(spots)}", else_)
 
     async def _finish(self) -> None:
         """The clients that are left close, in time and without leaving anything behind."""
@@ -485,12 +438,17 @@ class Scene:
             member.leaving.set()
             await asyncio.wait([member.task], timeout=END_S)
             if member.is_alive:
-                raise Violation(f"{member.name} does not close.\n{self.loop.stacks()}")
+                raise Violation(f"{member.name} does not close.\n{self.loop.stacks()}", "close")
             if member.closed_in_s is not None and member.closed_in_s > CLOSE_S:
-                raise Violation(f"{member.name} took {member.closed_in_s:.1f} s to close.")
+                raise Violation(f"{member.name} took {member.closed_in_s:.1f} s to close.", "slow close")
+        for member in self._all_members:
             left = member.process.unfinished
-            if left and member.process.state is State.RUNNING:
-                raise Violation(f"{member.name} is closed, and these tasks go on: {left}")
+            if member.is_torn_down or member.process.state is State.DEAD:
+                continue
+            if not member.connection.is_closed:
+                raise Violation(f"{member.name} is closed, and has left a receiver open.", "left receiver")
+            if left:
+                raise Violation(f"{member.name} is closed, and these tasks go on: {left}", "left tasks")
 
     def _alive(self) -> list[Member]:
         return [each for each in self._members.values() if each.is_alive]

@@ -39,7 +39,9 @@ class Ledger:
         """Released with a delay: they come back out of order."""
         self._begun: dict[tuple[Place, int, bytes | None], int] = {}
         """The furthest offset of each key, within one epoch."""
-        self._seen: set[tuple[Spot, int]] = set()
+        self._seen: set[tuple[Spot, str]] = set()
+        """What each member has begun: repetitions may come at any time, since an older delivery of the same
+        partition may still be queued when the next owner, the same client, is given it again."""
         self._running: dict[tuple[str, Place, bytes | None], int] = {}
         self._done: set[tuple[Spot, int | None]] = set()
         """What was handled, with the epoch in which it had been delivered."""
@@ -74,12 +76,14 @@ class Ledger:
     def _check_settled(self, spot: Spot, member: str) -> None:
         self.settled.add(spot)
         if member not in self.handled[spot] and spot not in self.letters:
-            self._violate(f"{_named(spot)} was acknowledged by {member}, which had not handled it.")
+            self._violate(
+                "acknowledged", f"{_named(spot)} was acknowledged by {member}, which had not handled it."
+            )
 
     def _check_moved(self, event: Moved) -> None:
         """A member that closes has acknowledged what it handled, if all its handlers behaved."""
         member = event.former
-        if member is None or member not in self.closing or not self.closing[member]():
+        if member is None or not event.is_left or not self.closing.get(member, bool)():
             return
         spots = [(event.place, offset) for offset in event.abandoned]
         if any(self.endings[spot] not in WELL_BEHAVED for spot in self._held_by(member, event.place)):
@@ -87,7 +91,8 @@ class Ledger:
         for spot in spots:
             if (spot, self._delivered[member, spot]) in self._done:
                 self._violate(
-                    f"{member} was closed, and left {_named(spot)} that it had handled unacknowledged."
+                    "closed",
+                    f"{member} was closed, and left {_named(spot)} that it had handled unacknowledged.",
                 )
 
     def _held_by(self, member: str, place: Place) -> Collection[Spot]:
@@ -105,7 +110,7 @@ class Ledger:
         place, offset = spot
         epoch = self._delivered.get((member, spot))
         if epoch is None:
-            self._violate(f"{member} handles {_named(spot)}, which it was never given.")
+            self._violate("given", f"{member} handles {_named(spot)}, which it was never given.")
             return
         key = self._keys[spot] if self._is_ordered_by_key else b""
         if self._is_ordered_by_key and key is None:
@@ -113,15 +118,19 @@ class Ledger:
         if not self._is_threaded:
             other = self._running.setdefault((member, place, key), number)
             if other not in together:
-                self._violate(f"{member} handles {_named(spot)} and {_named(self.spots[other])} at once.")
-        if (spot, epoch) in self._seen:
+                self._violate(
+                    "at once", f"{member} handles {_named(spot)} and {_named(self.spots[other])} at once."
+                )
+        if (spot, member) in self._seen:
             return
-        self._seen.add((spot, epoch))
+        self._seen.add((spot, member))
         if spot in self._aside:
             return
         before = self._begun.get((place, epoch, key), -1)
         if offset < before:
-            self._violate(f"{member} handles {_named(spot)} after offset {before}, which comes later.")
+            self._violate(
+                "order", f"{member} handles {_named(spot)} after offset {before}, which comes later."
+            )
         self._begun[place, epoch, key] = max(before, offset)
 
     def end(self, member: str, numbers: Collection[int]) -> None:
@@ -146,10 +155,10 @@ class Ledger:
         """Accepted means handled or put aside."""
         for spot in self.endings:
             if not self.handled[spot] and spot not in self.letters:
-                self._violate(f"{_named(spot)} was accepted, and neither handled nor put aside.")
+                self._violate("lost", f"{_named(spot)} was accepted, and neither handled nor put aside.")
 
-    def _violate(self, what: str) -> None:
-        self._fail(Violation(what))
+    def _violate(self, rule: str, what: str) -> None:
+        self._fail(Violation(what, rule))
 
 
 def _named(spot: Spot) -> str:

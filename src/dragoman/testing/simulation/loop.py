@@ -362,7 +362,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._now = max(self._now, when)
             self._steps_without_timer = 0
             return
-        raise Violation(f"Deadlock: no task can go on, and no timer is set.\n{self.stacks()}")
+        raise Violation(f"Deadlock: no task can go on, and no timer is set.\n{self.stacks()}", "deadlock")
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """``TimerHandle.cancel`` calls it. Cancelled timers are left out when their time comes."""

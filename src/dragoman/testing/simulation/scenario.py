@@ -16,7 +16,11 @@ E = TypeVar("E")
 
 
 class Violation(AssertionError):
-    """An invariant does not hold."""
+    """An invariant does not hold. ``rule`` says which, for shrinking: one failure must not become another."""
+
+    def __init__(self, what: str, rule: str = "") -> None:
+        super().__init__(what)
+        self.rule = rule
 
 
 class World(Protocol[E]):
@@ -48,9 +52,10 @@ class Failure(Generic[E]):
 
     def __str__(self) -> str:
         steps = "\n".join(f"  {number:3} {event!r}" for number, event in enumerate(self.events, 1))
+        notes = "".join(f"\n{note}" for note in getattr(self.error, "__notes__", ()))
         return (
             f"{self.world}, seed {self.seed}: {type(self.error).__name__}: {self.error}\n{steps}\n"
-            f"Replay it with: make simulate WORLD={self.world} SEED={self.seed}"
+            f"Replay it with: make simulate WORLD={self.world} SEED={self.seed}{notes}"
         )
 
 
@@ -73,7 +78,7 @@ def shrink(world: World[E], failure: Failure[E], tries_max: int = 2000) -> Failu
 
     Pieces of half the scenario are left out first, then smaller ones, then single events.
     """
-    kind = type(failure.error)
+    kind = _kind(failure)
     size = max(1, len(failure.events) // 2)
     tries = 0
     while True:
@@ -81,13 +86,17 @@ def shrink(world: World[E], failure: Failure[E], tries_max: int = 2000) -> Failu
         while at < len(failure.events) and tries < tries_max:
             tries += 1
             fewer = _try(world, failure.seed, (*failure.events[:at], *failure.events[at + size :]))
-            if fewer is not None and type(fewer.error) is kind:
+            if fewer is not None and _kind(fewer) == kind:
                 failure, is_smaller = fewer, True
             else:
                 at += size
         if tries >= tries_max or (size == 1 and not is_smaller):
             return failure
         size = max(1, size // 2)
+
+
+def _kind(failure: Failure[Any]) -> tuple[type[BaseException], str]:
+    return type(failure.error), getattr(failure.error, "rule", "")
 
 
 def _try(world: World[E], seed: int, events: tuple[E, ...]) -> Failure[E] | None:
