@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,6 +164,41 @@ async def test_a_delivery_that_was_not_answered_comes_with_the_next(clock: Time,
     shelf.failing = None
 
     assert await payloads(receiver) == [b"a", b"b"]
+
+
+async def receive_and_cancel(receiver: LeasedReceiver, turns: int) -> bool:
+    """Receive, and cancel that after so many turns of the loop; whether it was not done by then."""
+    receiving = asyncio.create_task(receiver.receive(10, 0.0))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    receiving.cancel()
+    await asyncio.wait([receiving])
+    return receiving.cancelled()
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_what_a_cancelled_receive_has_taken_comes_with_the_next(clock: Time, turns: int) -> None:
+    shelf, lines = Shelf(), Lines(1)
+    lines.add(0, b"a")
+    receiver, _ = await member("one", shelf, lines)
+    if await receive_and_cancel(receiver, turns):
+        assert await payloads(receiver) == [b"a"]
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_what_was_never_given_out_is_not_acknowledged_with_later_messages(
+    clock: Time, turns: int
+) -> None:
+    shelf, lines = Shelf(), Lines(1)
+    lines.add(0, b"a", b"b")
+    receiver, _ = await member("one", shelf, lines)
+    [first, _] = await receiver.receive(10, 0.0)
+    await receiver.release([first], 5.0)
+    [later] = await receiver.receive(10, 0.0)
+    clock.now += 5.0
+    if await receive_and_cancel(receiver, turns):
+        await receiver.acknowledge([later])
+        assert await payloads(receiver) == [b"a"]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

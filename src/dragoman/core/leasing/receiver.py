@@ -32,8 +32,9 @@ class LeasedReceiver:
         self._memberships = {each.channel: each for each in memberships}
         self._group = group
         self._lock = asyncio.Lock()
-        self._taking: asyncio.Task[list[Message]] | None = None
+        self._taking: asyncio.Task[None] | None = None
         self._ready: list[Message] = []
+        """In flight, and not given out yet: the caller was cancelled, or asked for fewer."""
         self._look_at = 0.0
         self._tend_at: float | None = None
         self._turn = 0
@@ -56,14 +57,17 @@ class LeasedReceiver:
             self._taking = asyncio.create_task(self._deliver(limit))
         if (taking := self._taking) is not None:
             try:
-                self._ready += await asyncio.shield(taking)
+                await asyncio.shield(taking)
             finally:
                 if taking.done():
                     self._taking = None
         taken, self._ready = self._ready[:limit], self._ready[limit:]
         return taken
 
-    async def _deliver(self, limit: int) -> list[Message]:
+    async def _deliver(self, limit: int) -> None:
+        """Fill ``_ready``. The messages are not the task's result: a cancellation that comes together with it
+        would lose them, and an acknowledgement has to know of them.
+        """
         async with self._lock:
             await self._look_around()
             now = time.monotonic()
@@ -77,7 +81,7 @@ class LeasedReceiver:
                     delivery.undo()
                 raise
             given = [each.messages for each in changed if each.share not in lost]
-            return given[0] if len(given) == 1 else [message for some in given for message in some]
+            self._ready = given[0] if len(given) == 1 else [message for some in given for message in some]
 
     def _in_turn(self) -> list[Share]:
         """Partitions take turns at being the first that is asked."""
@@ -161,9 +165,23 @@ class LeasedReceiver:
                     if (share := self._share(message)) is None:
                         late = message
                     else:
+                        if self._ready:
+                            self._take_back(share, message.offset or 0)
                         share.progress.acknowledge(message.offset or 0)
                         touched[share] = message
                 await self._settle(touched, late)
+
+    def _take_back(self, share: Share, offset: int) -> None:
+        """What was not given out must not be acknowledged with a later message.
+
+        Such a message comes before others if it had been set aside. It is set aside again, and due at once.
+        """
+        returned = share.progress.returned
+        for message in self._ready:
+            place = message.channel, message.partition
+            if place == share.place and (message.offset or 0) < offset and message.offset in returned:
+                share.progress.put_aside(message.offset, 0.0, returned.pop(message.offset))
+        self._ready = [message for message in self._ready if not self.lost(message)]
 
     async def release(self, messages: Sequence[Message], delay: float = 0.0) -> None:
         due = time.monotonic() + delay if delay > 0 else None
