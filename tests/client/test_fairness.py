@@ -209,3 +209,16 @@ async def test_what_waits_of_a_revoked_partition_leaves_room_for_the_others(left
     assert flight.count == sum(count if place in left else 1 for place, count in in_flight.items())
     await flight.stop()
     assert len(begun) == 2
+
+
+async def test_a_flight_whose_tasks_were_cancelled_before_they_began_ends_at_once() -> None:
+    async def handle(message: Message) -> Outcome:
+        return DONE
+
+    flight = Flight(Member(0), True, {"work": Intake(handle, 1, ChannelMetrics())})
+    before = asyncio.all_tasks()
+    flight.take([Message("work", b"x", partition=0, offset=0)])
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    async with asyncio.timeout(5):
+        await flight.drain(60.0, 3.0)

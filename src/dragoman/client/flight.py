@@ -507,11 +507,11 @@ class Flight:
         return (lane for place in self._places.values() for lane in place.lanes)
 
     def _running(self) -> list[asyncio.Task[None]]:
-        return [lane.task for lane in self._lanes() if lane.task is not None]
+        return [lane.task for lane in self._lanes() if lane.task is not None and not lane.task.done()]
 
 
 def _is_running(place: Place) -> bool:
-    return any(lane.task is not None for lane in place.lanes)
+    return any(lane.task is not None and not lane.task.done() for lane in place.lanes)
 
 
 def _read(direct: Direct, stretch: Stretch) -> Reading | None:
