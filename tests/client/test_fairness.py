@@ -211,6 +211,21 @@ async def test_what_waits_of_a_revoked_partition_leaves_room_for_the_others(left
     assert len(begun) == 2
 
 
+async def test_a_handler_of_a_revoked_partition_takes_no_room_from_the_others() -> None:
+    async def handle(message: Message) -> Outcome:
+        await asyncio.Event().wait()
+        return DONE
+
+    receiver = Member(0, 1, 2)
+    flight = Flight(receiver, True, {"work": Intake(handle, 1, ChannelMetrics())})
+    for partition, count in {0: 1, 1: 7}.items():
+        flight.take([Message("work", b"x", partition=partition, offset=at) for at in range(count)])
+    await asyncio.sleep(0)
+    receiver.assigned = {1, 2}
+    assert flight.room(8) > 0
+    await flight.stop()
+
+
 async def test_a_flight_whose_tasks_were_cancelled_before_they_began_ends_at_once() -> None:
     async def handle(message: Message) -> Outcome:
         return DONE

@@ -340,7 +340,9 @@ class Flight:
             return self.room(window)
         held = {place for place, count in places if count >= own}
         holding.hold(held)
-        if len(held) >= partitions:
+        # Those that have moved away may still have handlers, and are none of the receiver's partitions.
+        revoked = sum(map(self._is_revoked, self._places.values()))
+        if len(held) >= max(partitions, holding.partitions + revoked):
             return 0
         room = own - max((count for place, count in places if place not in held), default=0)
         return room if partitions <= window else min(room, free)
@@ -352,11 +354,17 @@ class Flight:
         """
         found = False
         for place in self._places.values():
-            first = None if place.watermark is None else place.first_waiting()
+            first = place.first_waiting()
             if first is not None and self._receiver.lost(message_at(first)):
                 self._leave(place, place.revoke(offset_of(first)))
                 found = True
         return found
+
+    def _is_revoked(self, place: Place) -> bool:
+        """Whether a partition has moved to another member, though handlers are at its messages."""
+        handling = (lane.handling for lane in place.lanes)
+        entry = next((each for each in handling if each is not None), None)
+        return entry is not None and self._receiver.lost(message_at(entry))
 
     def collect(self) -> None:
         """Note what the lanes have finished. They leave it where it lies: all at once is cheaper."""

@@ -322,8 +322,9 @@ class Place:
 
     def revoke(self, offset: int) -> int:
         """This message and all later ones have gone to another member; how many of them were unfinished."""
-        self.intake.counters.revoked += self._cut(offset)
-        return 0 if self.watermark is None else self.watermark.cut(offset)
+        cut = self._cut(offset)
+        self.intake.counters.revoked += cut
+        return cut if self.watermark is None else self.watermark.cut(offset)
 
     def give_back(self, offset: int) -> int:
         """This message and all later ones are not ours any more; how many of them were unfinished."""
