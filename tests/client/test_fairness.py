@@ -13,7 +13,7 @@ import pytest
 from dragoman import Client, ClientOptions, EndpointOptions, RetryOptions, Throttle, endpoint, record
 from dragoman.adapters.memory import MemoryBroker
 from dragoman.client.flight import Flight
-from dragoman.client.lane import Intake
+from dragoman.client.lane import Batching, Intake
 from dragoman.client.metrics import ChannelMetrics
 from dragoman.client.outcome import DONE, Outcome
 from dragoman.core.broker import HoldingReceiver, Subscription
@@ -223,6 +223,35 @@ async def test_a_handler_of_a_revoked_partition_takes_no_room_from_the_others() 
     await asyncio.sleep(0)
     receiver.assigned = {1, 2}
     assert flight.room(8) > 0
+    await flight.stop()
+
+
+async def test_a_revoked_partition_that_comes_back_is_handled_in_order() -> None:
+    """Messages of it that still queue are not handled before earlier ones that were dropped."""
+    seen: list[int] = []
+    go = asyncio.Event()
+
+    async def handle(messages: Sequence[Message]) -> Sequence[Outcome]:
+        seen.extend(message.offset or 0 for message in messages)
+        await go.wait()
+        return [DONE] * len(messages)
+
+    async def alone(message: Message) -> Outcome:
+        raise NotImplementedError
+
+    receiver = Member(0)
+    flight = Flight(receiver, True, {"work": Intake(alone, 1, ChannelMetrics(), Batching(handle, 2, 0.05))})
+    backlog = [Message("work", b"x", partition=0, offset=at) for at in range(5)]
+    flight.take(backlog)
+    await until(lambda: seen == [0, 1])
+    receiver.assigned = set()
+    go.set()
+    # The lane drops what it finds revoked, and may then wait for a batch to become full.
+    await asyncio.sleep(0.01)
+    receiver.assigned = {0}
+    flight.take(backlog[2:])
+    await until(lambda: 4 in seen)
+    assert seen == [0, 1, 2, 3, 4]
     await flight.stop()
 
 

@@ -235,12 +235,15 @@ class Flight:
                 # A handler may have had its task cancelled some time later.
                 await failure_of(error)
                 continue
-            entries = []
-            for entry in lane.begin(batch.size):
-                if self._receiver.lost(message_at(entry)):
-                    self._forget(place, entry)
-                else:
-                    entries.append(entry)
+            entries: list[Entry] = []
+            # Revoked messages are dropped together. The later ones would otherwise be handled before the
+            # earlier ones, which may be delivered again at the next await.
+            while some := lane.begin(batch.size - len(entries)):
+                for entry in some:
+                    if self._receiver.lost(message_at(entry)):
+                        self._forget(place, entry)
+                    else:
+                        entries.append(entry)
             if not entries:
                 continue
             messages = [run.messages[at] for run, at in entries]
