@@ -19,7 +19,7 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
@@ -377,18 +377,34 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         """Throw away what is unfinished. Nothing of it goes on, so nothing of it may count any more."""
+        before = events._get_running_loop()
+        events._set_running_loop(self)
+        try:
+            for task in self._tasks:
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]
+                    _throw_away(task.get_coro())
+                elif not task.cancelled():
+                    task.exception()
+        finally:
+            events._set_running_loop(before)
+        self._tasks.clear()
         self._ready.clear()
         self._timers.clear()
-        for task in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                coroutine = task.get_coro()
-                with suppress(BaseException):
-                    coroutine.close()
-            elif not task.cancelled():
-                task.exception()
-        self._tasks.clear()
         self._is_closed = True
+
+
+def _throw_away(coroutine: Any) -> None:
+    """End a coroutine at the place where it waits, and at those where it waits to tidy up."""
+    for _ in range(100):
+        try:
+            coroutine.close()
+        except RuntimeError:
+            # It went on waiting elsewhere.
+            continue
+        except BaseException:
+            return
+        return
 
 
 def _task_of(callback: Callable[..., object]) -> object | None:

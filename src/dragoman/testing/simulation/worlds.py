@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dragoman.testing.simulation.delivery import DeliveryWorld
+from dragoman.testing.simulation.leases import LeasesWorld
 from dragoman.testing.simulation.scenario import World
 
-WORLDS: Mapping[str, Callable[[], World[Any]]] = {DeliveryWorld.name: DeliveryWorld}
+WORLDS: Mapping[str, Callable[[], World[Any]]] = {
+    DeliveryWorld.name: DeliveryWorld,
+    LeasesWorld.name: LeasesWorld,
+}
