@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.core.broker import Sharing
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, GroupTaken, Revoked
-from dragoman.core.leasing import LeasedReceiver, ShareRecord
+from dragoman.core.leasing import LeasedReceiver, ShareRecord, committed_in
 from dragoman.core.message import Message
 from dragoman.core.progress import Progress
 from dragoman.core.seeking import DISORDER, seek
@@ -151,6 +151,22 @@ async def test_an_acknowledgement_that_was_not_answered_can_be_repeated(clock: T
 
     assert await payloads(receiver) == [b"c"]
     assert ShareRecord.decode(shelf.records["0"].data).progress.committed == 2
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_an_acknowledgement_that_was_not_answered_is_written_down_if_nothing_else_happens(
+    clock: Time, moment: str
+) -> None:
+    shelf, lines = Shelf(), Lines(1)
+    lines.add(0, b"a")
+    receiver, _ = await member("one", shelf, lines)
+    held = await receiver.receive(10, 0.0)
+    shelf.failing = moment
+    with pytest.raises(BrokerUnavailable):
+        await receiver.acknowledge(held)
+    shelf.failing = None
+    await receiver.extend()
+    assert committed_in(shelf.records["0"].data) == 1
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -248,13 +248,19 @@ class Membership:
         """A change was sent and not answered: only its owner writes a record, so ours is the newer one."""
         partitions = list(self.shares)
         found = await self._records.load([str(partition) for partition in partitions])
+        different = []
         for partition, stored in zip(partitions, found, strict=True):
             share = self.shares[partition]
             if stored is None or ShareRecord.decode(stored.data).epoch != share.record.epoch:
                 del self.shares[partition]
             else:
                 share.revision = stored.revision
+                if stored.data != share.record.encode():
+                    different.append(share)
         self._unsure = False
+        if different:
+            # Nothing else may ever happen in a partition, and others see only what is written down.
+            await self.save(different)
 
     @property
     def unsure(self) -> bool:
