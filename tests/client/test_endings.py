@@ -562,6 +562,37 @@ async def test_a_part_of_a_sequence_does_not_wait_for_ever_if_its_whole_panics(
         assert client.metrics.of("jobs").dead == 1
 
 
+def test_what_the_end_of_the_program_cancels_is_no_dead_letter() -> None:
+    """A handler that waits for tasks of its own notices it some turns of the loop later than the client."""
+    broker = MemoryBroker("memory://end-of-program")
+    running = asyncio.Event()
+
+    async def wait(depth: int) -> None:
+        if depth:
+            await asyncio.create_task(wait(depth - 1))
+        else:
+            running.set()
+            await asyncio.Event().wait()
+
+    @endpoint("jobs", options=ONCE)
+    async def on_job(job: Job) -> None:
+        await wait(20)
+
+    async def program() -> None:
+        await broker.connect()
+        async with Client(broker, "memory://", [on_job]) as client:
+            await client.publish("jobs", Job(0))
+            await running.wait()
+            asyncio.get_running_loop().call_soon(sys.exit, 3)
+            await asyncio.Event().wait()
+
+    with pytest.raises(SystemExit):
+        asyncio.run(program())
+    # ``jobs.dead`` is made when the first letter is sent to it, or when the client starts.
+    letters = broker.log().partitions("jobs.dead")
+    assert all(first == end for first, end in letters.values())
+
+
 @pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError, PanicException])
 async def test_a_lane_that_breaks_off_loses_nothing_and_stops_no_partition(
     scripted: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]

@@ -66,6 +66,7 @@ class Consumer:
         self._task: asyncio.Task[None] | None = None
         self._damage = DamageWatch(subscription.group)
         self._stopping = False
+        self._torn_down = False
         self._beat_at = 0.0
         self._flowing = False
         """Many messages came the last time, so probably more are waiting."""
@@ -81,7 +82,9 @@ class Consumer:
 
     def _is_torn_down(self) -> bool:
         """Whether the loop's task is cancelled, but not by ``stop``: then all tasks of the program are."""
-        return self._task is not None and not self._stopping and self._task.cancelling() > 0
+        if self._torn_down or self._task is None or self._stopping:
+            return self._torn_down
+        return self._task.cancelling() > 0
 
     @property
     def group(self) -> str:
@@ -202,6 +205,8 @@ class Consumer:
         await self._stop()
 
     async def _stop(self) -> None:
+        # Handlers may notice the end of the program only now, and are not ended by themselves.
+        self._torn_down = self._is_torn_down()
         self._stopping = True
         if self._task is not None:
             await end(self._task)
