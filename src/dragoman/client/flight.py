@@ -55,7 +55,7 @@ class Flight:
         self._intakes = intakes
         self._places: dict[tuple[str, int | None], Place] = {}
         self._done: list[Message] = []
-        self._finished: set[Place] = set()
+        self._finished: dict[Place, None] = {}
         self._returned: list[tuple[Message, float]] = []
         self._progress: asyncio.Future[None] | None = None
         self.stopped: Exception | None = None
@@ -305,7 +305,7 @@ class Flight:
             self._done += [run.messages[at] for at in places]
             self._leave(place, len(places))
         elif finished := place.watermark.finish_run(run, places):
-            self._finished.add(place)
+            self._finished[place] = None
             self._leave(place, finished)
 
     def _leave(self, place: Place, messages: int) -> None:
@@ -383,7 +383,7 @@ class Flight:
         if place.watermark is None or place.watermark.forget(offset_of(entry)):
             self._leave(place, 1)
             if place.watermark is not None:
-                self._finished.add(place)
+                self._finished[place] = None
 
     def _give_back(self, place: Place, entry: Entry, delay: float) -> None:
         if place.watermark is None:
@@ -449,7 +449,7 @@ class Flight:
             for place, mark in marks:
                 if place.watermark is not None:
                     place.watermark.restore(mark)
-                    self._finished.add(place)
+                    self._finished[place] = None
             raise
 
     async def _release(self) -> None:
