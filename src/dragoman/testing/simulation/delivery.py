@@ -113,7 +113,7 @@ class Setup:
             ),
             random.choice(SHAPES),
             random.choice((1, 1, 2)),
-            random.choice((1, 1, 2, 4)),
+            random.choice((1, 1, 4)),
             random.choice((1, 8, 8, 512)),
             random.choice((2, 5)),
             random.choice((1, 2)),
@@ -146,21 +146,29 @@ class Script:
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        bad = random.choice((0, 1, 1, 2, 4))
+        bad = random.choice((0, 0, 1, 2, 4, 8))
         self._endings = [*QUICK, *random.sample(FAILING, bad)]
         if random.random() < 0.25:
             self._endings.append(random.choice(RARE))
         self._trouble = random.choice((0.0, 0.1, 0.3, 0.6))
         """The share of events that are faults."""
-        self._churn = random.choice((0.0, 0.1, 0.3))
+        self._churn = random.choice((0.0, 0.15, 0.4))
         """The share of events that are members who come and go."""
+        self._theme = random.choice((*["any"] * 6, "stuck", "rolling"))
+        """``stuck``: one handler hangs, and much waits behind it. ``rolling``: nothing fails, and clients
+        that have much to do are closed and started."""
+        if self._theme != "any":
+            self._endings, self._trouble = list(QUICK), 0.0
+            self._churn = 0.4 if self._theme == "rolling" else 0.0
         self._members = random.randint(1, len(MEMBERS))
         self._gap_s = random.choice((0.02, 0.3, 2.0))
+        self._bursts = random.choice(((1, 1, 3, 6), (1, 12))) if self._theme == "any" else (1, 12)
+        """How many messages come together."""
 
     def actions(self) -> list[Action]:
         random, at, number = self._random, 0.0, 0
         found: list[Action] = [Join(0.0, member) for member in MEMBERS[: self._members]]
-        for _ in range(random.choice((3, 8, 20, 30))):
+        for _ in range(random.choice((3, 8, 15))):
             at = round(at + random.expovariate(1 / self._gap_s), 3)
             chance = random.random()
             if chance < self._trouble:
@@ -168,15 +176,19 @@ class Script:
             elif chance < self._trouble + self._churn:
                 found.append(self._coming(at))
             else:
-                for _ in range(random.choice((1, 1, 3, 6))):
+                channel = random.choice(CHANNELS)
+                for _ in range(random.choice(self._bursts)):
                     number += 1
-                    found.append(self._job(at, number))
+                    found.append(self._job(at, number, channel))
         return found
 
-    def _job(self, at: float, number: int) -> Publish:
+    def _job(self, at: float, number: int, channel: str) -> Publish:
         random = self._random
         ending = random.choice(self._endings) if random.random() < 0.4 else Ending.RETURN
-        return Publish(at, number, random.choice(CHANNELS), random.choice(KEYS), ending)
+        if self._theme == "stuck" and number == 1:
+            ending = Ending.HANG
+        channel = channel if random.random() < 0.8 else random.choice(CHANNELS)
+        return Publish(at, number, channel, random.choice(KEYS), ending)
 
     def _fault(self, at: float) -> Action:
         random, member = self._random, self._random.choice(MEMBERS[: self._members])
@@ -188,10 +200,12 @@ class Script:
             case 2:
                 return Hang(at, member, random.choice((1.0, 20.0)))
             case _:
-                return Fault(at, member, random.choice(OPERATIONS), random.choice(list(How)))
+                operation = random.choice((*OPERATIONS, "publish", "acknowledge"))
+                return Fault(at, member, operation, random.choice(list(How)))
 
     def _coming(self, at: float) -> Action:
-        kind = self._random.choice((Join, Join, Join, Leave, Leave, Die, TearDown))
+        kinds = (Join, Join, Join, Leave, Leave, Die, TearDown)
+        kind = self._random.choice(kinds if self._theme == "any" else (Join, Leave))
         return kind(at, self._random.choice(MEMBERS))
 
 

@@ -41,7 +41,8 @@ def simulated(seed: int | str, disorder: float = 1.0) -> Iterator[SimulatedLoop]
     logging.disable(logging.CRITICAL)
     try:
         with ExitStack() as stack:
-            stack.enter_context(patch.object(os, "urandom", chance.randbytes))
+            for module, name in ((os, "urandom"), (random, "_urandom")):
+                stack.enter_context(patch.object(module, name, chance.randbytes))
             stack.enter_context(patch.object(lane, "hash", crc32, create=True))
             stack.enter_context(_virtual_time(loop))
             try:

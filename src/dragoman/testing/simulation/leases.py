@@ -137,6 +137,7 @@ class Journal:
         self._committed: dict[int, int] = {}
         self._writers: dict[tuple[int, int], str] = {}
         self._given_out = 0
+        self._roster = ""
         self.handled: dict[int, set[int]] = defaultdict(set)
         self._begun: dict[tuple[int, int, str], int] = {}
         self._seen: set[tuple[int, int, str]] = set()
@@ -156,7 +157,10 @@ class Journal:
 
     def _roster_changed(self, member: str, roster: Roster) -> None:
         owners = {number: f"{owner.member}:{owner.epoch}" for number, owner in roster.owners.items()}
-        self.write(f"roster by {member}: members {', '.join(roster.members)}; owners {owners}")
+        told = f"roster: members {', '.join(roster.members)}; owners {owners}"
+        if told != self._roster:
+            self._roster = told
+            self.write(f"{told}, by {member}")
         epochs = [owner.epoch for owner in roster.owners.values()]
         if len(set(epochs)) < len(epochs) or max(epochs, default=0) > roster.epochs:
             self._violate("roster", f"Epochs of the roster are not unique: {roster.owners}.")
@@ -284,7 +288,7 @@ class Member:
 
     async def _receive(self, receiver: LeasedReceiver, membership: Membership) -> None:
         random = self._random
-        limit, wait = random.choice((1, 2, 5)), random.choice((0.0, 0.3, 1.0))
+        limit, wait = random.choice((1, 2, 5)), random.choice((0.0, 0.5, 1.0, 2.0))
         patience = random.choice((0.0, 0.001, 0.02)) if random.random() < 0.2 else None
         messages: Sequence[Message] = []
         with contextlib.suppress(TimeoutError):

@@ -62,7 +62,7 @@ class Ledger:
                     (message.header(name) or b"").decode()
                     for name in (names.ORIGINAL_CHANNEL, names.ORIGINAL_PARTITION, names.ORIGINAL_OFFSET)
                 )
-                self.letters.add(((channel, int(partition)), int(offset)))
+                self._check_letter(((channel, int(partition)), int(offset)))
             case Delivered(message=message, member=member, epoch=epoch):
                 spot = (message.channel, message.partition or 0), message.offset or 0
                 self._delivered[member, spot] = epoch
@@ -72,6 +72,12 @@ class Ledger:
                 self._check_settled((place, offset), member)
             case Moved():
                 self._check_moved(event)
+
+    def _check_letter(self, spot: Spot) -> None:
+        """A message whose handler returns is put aside only if another handler cancels that one's task."""
+        self.letters.add(spot)
+        if self.endings[spot] in WELL_BEHAVED and Ending.STRAY not in self.endings.values():
+            self._violate("letter", f"{_named(spot)} is put aside, though its handler behaves well.")
 
     def _check_settled(self, spot: Spot, member: str) -> None:
         self.settled.add(spot)
