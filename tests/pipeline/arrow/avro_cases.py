@@ -186,13 +186,20 @@ def without_logical(schema: Any) -> Any:
     return left
 
 
-def written(schema: Any, value: Any, schema_id: int) -> bytes:
-    out = bytearray()
+class Payload(bytearray):
+    """``block_end`` is how the zero that ends a list of blocks is written."""
+
+    block_end = b"\x00"
+
+
+def written(schema: Any, value: Any, schema_id: int, block_end: bytes = Payload.block_end) -> bytes:
+    out = Payload()
+    out.block_end = block_end
     _write(schema, value, out)
     return frame(schema_id, bytes(out))
 
 
-def _write(schema: Any, value: Any, out: bytearray) -> None:
+def _write(schema: Any, value: Any, out: Payload) -> None:
     """A third writer, since the independent one cannot be told which branch of a union is meant."""
     if isinstance(schema, list):
         _long(value[0], out)
@@ -226,20 +233,20 @@ def _write(schema: Any, value: Any, out: bytearray) -> None:
     return None
 
 
-def _entry(schema: Any, entry: tuple[str, Any], out: bytearray) -> None:
+def _entry(schema: Any, entry: tuple[str, Any], out: Payload) -> None:
     _write("string", entry[0], out)
     _write(schema["values"], entry[1], out)
 
 
-def _block(cells: list[Any], write: Any, out: bytearray) -> None:
+def _block(cells: list[Any], write: Any, out: Payload) -> None:
     if cells:
         _long(len(cells), out)
         for each in cells:
             write(each)
-    out.append(0)
+    out += out.block_end
 
 
-def _long(value: int, out: bytearray) -> None:
+def _long(value: int, out: Payload) -> None:
     rest = (value << 1) ^ (value >> 63)
     while rest > 127:
         out.append(rest & 127 | 128)

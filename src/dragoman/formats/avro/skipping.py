@@ -95,13 +95,17 @@ class Skipper:
 
     @contextmanager
     def blocks(self, least: int) -> Iterator[None]:
-        """The loop over the items of an array or map, whose lines follow."""
+        """The loop over the items of an array or map, whose lines follow.
+
+        A block of no items is the last. Its number is 0, or a 0 with more bytes than it needs.
+        """
         number, count = self.source.name("n"), self.source.name("c")
         self.source.add(f"{number} = data[i]; i += 1")
         with self.source.block(f"while {number}:"):
             if least:
                 with self.source.block(f"if {number} & 129:"):
                     self.source.add(f"{count}, i = block(data, i, {number}, {least})")
+                    self._break_unless(count)
                 with self.source.block("else:"):
                     self.source.add(f"{count} = {number} >> 1")
                     with self.source.block(f"if {count} * {least} > len(data) - i:"):
@@ -109,6 +113,11 @@ class Skipper:
             else:
                 self.metered = True
                 self.source.add(f"{count}, i = free_block(data, i, {number})")
+                self._break_unless(count)
             with self.source.block(f"for _ in range({count}):"):
                 yield
             self.source.add(f"{number} = data[i]; i += 1")
+
+    def _break_unless(self, count: str) -> None:
+        with self.source.block(f"if not {count}:"):
+            self.source.add("break")

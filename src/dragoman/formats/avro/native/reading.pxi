@@ -59,13 +59,12 @@ cdef inline Py_ssize_t take_index(Cursor* cursor, Py_ssize_t count) except -1:
     return <Py_ssize_t>(number >> 1)
 
 
-cdef Py_ssize_t take_count(Cursor* cursor, Py_ssize_t least, bint* last) except -1:
-    """How many items the next block has, for which the bytes are there: ``least`` for each, at least one."""
+cdef Py_ssize_t take_count(Cursor* cursor, Py_ssize_t least) except -1:
+    """How many items the next block has, for which the bytes are there: ``least`` for each, at least one.
+
+    0 ends the blocks, also if it is written with more bytes than it needs.
+    """
     cdef uint64_t number, size, count
-    if cursor.at == cursor.end:
-        doubt()
-    # Only a bare zero ends the blocks; a zero that is written longer is a block of nothing.
-    last[0] = cursor.at[0] == 0
     take_number(cursor, &number)
     if number & 1:
         count = (number >> 1) + 1
@@ -244,11 +243,10 @@ cdef class ReadArray(Reader):
     cdef object read(self, Cursor* cursor):
         cdef list items = []
         cdef Py_ssize_t count, index
-        cdef bint last = False
         enter(cursor)
         while True:
-            count = take_count(cursor, self.least, &last)
-            if last:
+            count = take_count(cursor, self.least)
+            if count == 0:
                 break
             for index in range(count):
                 items.append(self.item.read(cursor))
@@ -269,11 +267,10 @@ cdef class ReadMap(Reader):
     cdef object read(self, Cursor* cursor):
         cdef dict items = {}
         cdef Py_ssize_t count, size, index
-        cdef bint last = False
         enter(cursor)
         while True:
-            count = take_count(cursor, self.least, &last)
-            if last:
+            count = take_count(cursor, self.least)
+            if count == 0:
                 break
             for index in range(count):
                 size = take_length(cursor)
@@ -501,11 +498,10 @@ cdef class SkipItems(Reader):
 
     cdef object read(self, Cursor* cursor):
         cdef Py_ssize_t count, index
-        cdef bint last = False
         enter(cursor)
         while True:
-            count = take_count(cursor, self.least, &last)
-            if last:
+            count = take_count(cursor, self.least)
+            if count == 0:
                 break
             for index in range(count):
                 if self.keys:
