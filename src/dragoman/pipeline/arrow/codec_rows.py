@@ -18,7 +18,7 @@ from dragoman.pipeline.arrow.shapes import Column, opaque_column
 from dragoman.pipeline.arrow.variant import to_json, to_variant
 from dragoman.schema.framing import HEADER_SIZE, header_of
 
-_UNFIT = (ValueError, TypeError, ArithmeticError, RecursionError)
+UNFIT = (ValueError, TypeError, ArithmeticError, RecursionError)
 """What Python and Arrow raise for a value that a type cannot hold: half a surrogate pair, a huge number."""
 _DOES_NOT_FIT = Rejection(Reason.RANGE, "A value is beyond what its column can hold.")
 _CANNOT_BE_WRITTEN = Rejection(Reason.ENCODE_TYPE, "A value cannot be written as the contract's type.")
@@ -58,7 +58,7 @@ class CodecColumnDecoder:
             except Malformed as found:
                 rejections[row] = found.rejection
                 values.append(None)
-            except _UNFIT:
+            except UNFIT:
                 rejections[row] = _DOES_NOT_FIT
                 values.append(None)
         return _fitted(values, self._type, rejections), rejections
@@ -87,7 +87,7 @@ class CodecColumnEncoder:
             except Malformed as found:
                 rejections[row] = found.rejection
                 frames.append(None)
-            except _UNFIT:
+            except UNFIT:
                 rejections[row] = _CANNOT_BE_WRITTEN
                 frames.append(None)
         return pa.array(frames, pa.binary()), rejections
@@ -97,11 +97,11 @@ def _fitted(values: list[Any], type: Any, rejections: dict[int, Rejection]) -> A
     """The values as a column. Those that no column can hold are found one by one, and rejected."""
     try:
         return pa.array(values, type)
-    except _UNFIT:
+    except UNFIT:
         for row, value in enumerate(values):
             try:
                 pa.scalar(value, type)
-            except _UNFIT:
+            except UNFIT:
                 rejections[row], values[row] = _DOES_NOT_FIT, None
         return pa.array(values, type)
 

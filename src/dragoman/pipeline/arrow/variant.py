@@ -12,6 +12,8 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from dragoman.schema.markers import Duration
+
 VARIANT_TYPE = pa.struct(
     [
         pa.field("value", pa.binary(), nullable=False),
@@ -51,6 +53,30 @@ def _plain(value: Any) -> Any:
             return str(value)
         case _:
             return str(value)
+
+
+def from_plain(plain: Any, kind: str, logical: str | None) -> Any:
+    """The value of an Avro type that has this JSON form. Raises what Python raises for other texts.
+
+    JSON of another type than the form's is left as it is: the codec judges it.
+    """
+    match plain, logical or kind:
+        case str(), "date":
+            return date.fromisoformat(plain)
+        case str(), "time-millis" | "time-micros":
+            return time.fromisoformat(plain)
+        case str(), name if "timestamp" in name:
+            return datetime.fromisoformat(plain)
+        case str(), "decimal":
+            return Decimal(plain)
+        case str(), "uuid":
+            return UUID(plain)
+        case str(), "bytes" | "fixed":
+            return base64.b64decode(plain, validate=True)
+        case list(), "duration":
+            return Duration(*plain)
+        case _:
+            return plain
 
 
 def _keys(value: Any, found: set[str]) -> set[str]:

@@ -66,7 +66,10 @@ class FormCompiler:
             return self._union(target, path)
         if target == NULL:
             return Form(_null_convert(path), _null_problems, write.write_null)
-        return _required(self._inner(target, path), path)
+        form = self._inner(target, path)
+        if isinstance(target, Opaque) and target.takes_null:
+            return Form(form.convert, _or_null(form.problems), form.write)
+        return _required(form, path)
 
     def _inner(self, target: Any, path: str) -> Form:
         """The form of a type where a null has been dealt with."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,10 +13,11 @@ import pyarrow.types as pt
 
 from dragoman.pipeline.arrow.arrays import fixed_width, offsets_of, retyped, validity_of
 from dragoman.pipeline.arrow.avro.decimals import binary_from_decimals, cast_exactly, fixed_from_decimals
+from dragoman.pipeline.arrow.avro.encode_opaque import OpaqueWriter
 from dragoman.pipeline.arrow.avro.leaves import UUID_TEXT, byte_matrix
 from dragoman.pipeline.arrow.avro.target import DURATION_TYPE, MAX_PRECISION, Opaque
 from dragoman.pipeline.arrow.avro.tree import Enum, Fixed, Primitive
-from dragoman.pipeline.arrow.rejection import Fault, Reason, Rejection
+from dragoman.pipeline.arrow.rejection import Fault, Malformed, Reason, Rejection
 
 Convert = Callable[[Any, list[Fault], Any], Any]
 _NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -286,22 +284,22 @@ def _is_duration(type: Any) -> bool:
 
 
 def _opaque(target: Opaque, path: str) -> Leaf:
-    """JSON text of a union or a recursive type, written value by value."""
-    schema = fastavro.parse_schema(json.loads(target.schema))
+    """JSON text of a union or a recursive type, written value by value. A null may be the union's."""
+    write = OpaqueWriter(target.schema, path).write
 
     def convert(array: Any, faults: list[Fault], live: Any) -> Any:
         cells: list[bytes | None] = []
-        wrong: Any = np.zeros(len(array), dtype=bool)
+        wrong: dict[Rejection, Any] = {}
         for row, text in enumerate(array.to_pylist()):
-            out = BytesIO()
-            try:
-                if text is not None:
-                    fastavro.schemaless_writer(out, schema, json.loads(text), strict=True)
-            except Exception:
-                wrong[row] = True
-            cells.append(None if text is None else out.getvalue())
-        rejection = Rejection(Reason.ENCODE_TYPE, "The JSON text does not fit the type.", path)
-        add_fault(faults, wrong, live, rejection)
+            cell = None
+            if text is not None or target.takes_null:
+                try:
+                    cell = write(text)
+                except Malformed as found:
+                    wrong.setdefault(found.rejection, np.zeros(len(array), dtype=bool))[row] = True
+            cells.append(cell)
+        for rejection, mask in wrong.items():
+            add_fault(faults, mask, live, rejection)
         return pa.array(cells, pa.binary())
 
     return Leaf(pt.is_string, "string with JSON text", convert)

@@ -24,6 +24,7 @@ from dragoman.pipeline.arrow.avro.tree import (
     Tree,
     Union,
     optional,
+    parse,
     short,
 )
 from dragoman.pipeline.arrow.mapping import Mapping
@@ -45,6 +46,12 @@ class Opaque:
     name: str = ""
     kind: str = "opaque"
 
+    @property
+    def takes_null(self) -> bool:
+        """Whether null is a value of its own: that of a union."""
+        node = parse(self.schema).unwrapped
+        return isinstance(node, Union) and NULL in node.branches
+
 
 Target = Primitive | Fixed | Enum | Array | Map | Record | Union | Opaque
 
@@ -57,12 +64,8 @@ def target_of(tree: Tree, mapping: Mapping) -> Record:
 
 def whole_target(tree: Tree, mapping: Mapping) -> Record:
     """The message as one opaque value, of the writer's own schema."""
-    value: Any = Opaque(standalone(tree, _unwrapped(tree)), mapping.whole)
+    value: Any = Opaque(standalone(tree, tree.unwrapped), mapping.whole)
     return Record(WHOLE, (Field("value", value),))
-
-
-def _unwrapped(tree: Tree) -> Node:
-    return tree.root.fields[0].node if tree.root.name == WHOLE else tree.root
 
 
 def _target(tree: Tree, node: Node, mapping: Mapping, open: frozenset[str]) -> Any:

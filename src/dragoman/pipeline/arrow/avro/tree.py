@@ -114,6 +114,11 @@ class Tree:
     root: Record
     names: Mapping[str, Named] = field(default_factory=dict)
 
+    @property
+    def unwrapped(self) -> Node:
+        """The message's own type."""
+        return self.root.fields[0].node if self.root.name == WHOLE else self.root
+
     def follow(self, node: Node) -> Node:
         return self.names[node.name] if isinstance(node, Reference) else node
 
