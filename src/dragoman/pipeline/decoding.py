@@ -34,7 +34,7 @@ class _Plan:
     into: str
     fail: bool
     following: Following | None = None
-    """Of a stream whose reader is the contract's latest version."""
+    """If the reader is the contract's latest version."""
 
 
 def decode(
@@ -54,8 +54,8 @@ def decode(
     ``quarantine``, which adds ``_error`` and, for rejected rows, ``_frame``; or ``fail``. ``version`` is
     ``latest``, a number, or ``writer`` for messages as they were written.
 
-    Works on streams too. With ``latest`` a stream stops at the first message of a version that its contract
-    got after this call: raises ``Conflict`` with the code ``pipeline.newer-version``.
+    Works on batches and streams. With ``latest`` both stop at the first message of a version that came
+    after this call: raises ``Conflict`` with the code ``pipeline.newer-version``.
     """
     from dragoman.pipeline.types import arrow_schema, spark_schema
 
@@ -67,8 +67,8 @@ def decode(
     reader = None if version == "writer" else schemas(access).reader(contract, str(version))
     chosen = mapping or Mapping()
     following = None
-    if reader is not None and version == "latest" and df.isStreaming:
-        following = Following(contract, reader, reader.version, access, chosen)
+    if reader is not None and version == "latest":
+        following = Following(contract, reader, reader.version, access, chosen, df.isStreaming)
     plan = _Plan(column, reader, access, chosen, into, mode == "fail", following)
     schema = spark_schema(_output(arrow_schema(df.schema), plan))
     return df.mapInArrow(_mapper(plan, arrow_schema(schema)), schema)

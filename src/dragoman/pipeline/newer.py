@@ -1,7 +1,8 @@
-"""Stop a stream before it reads messages of a contract's later version by the columns of an earlier one.
+"""Stop a read before it reads messages of a contract's later version by the columns of an earlier one.
 
-A stream's columns are those of the version that was the latest when it started. Fields that a later version
-adds have no column: a stream that went on would drop them, and never read these messages again.
+The columns are those of the version that was the latest when the DataFrame was made or the stream started.
+Fields that a later version adds have no column: a read that went on would drop them, and a stream would never
+read these messages again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dragoman.pipeline.schemas import ReaderVersion, Schemas, schemas
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """A stream of messages of one contract, and what they are read as.
+    """A batch or stream of messages of one contract, and what they are read as.
 
     ``own`` is the contract's version that has the reader's schema, 0 if none has: then the messages are of a
     channel that came after the start.
@@ -32,6 +33,7 @@ class Following:
     own: int
     registry: RegistryAccess
     mapping: Mapping
+    streaming: bool
     channel: str = ""
 
     def refuse_newer(self, schema_ids: Iterable[int]) -> None:
@@ -58,7 +60,7 @@ class Following:
             raise self._conflict(known, written, latest)
 
     def _means_the_same(self, schema: SchemaText) -> bool:
-        """Whether a reader of this schema would read nothing else than the stream's."""
+        """Whether a reader of this schema would read nothing else than this one."""
         try:
             return _meaning(schema, self.mapping) == _meaning(self.reader.schema, self.mapping)
         except (SchemaError, ConfigurationError):  # such as a type that contains itself, and did not before
@@ -79,14 +81,25 @@ class Following:
             )
         found = f"version {written} of" if written else "a schema that is no version of"
         read_as = f"version {self.own}" if self.own else f"{reader.contract}, version {reader.version}"
+        what, since = ("stream", "it started") if self.streaming else ("batch", "the DataFrame was made")
         return Conflict(
-            f"The stream has messages of {found} its contract, and is read as {read_as}, "
-            "which was the latest when it started.",
+            f"The {what} has messages of {found} its contract, and is read as {read_as}, "
+            f"which was the latest when {since}.",
             code="pipeline.newer-version",
-            next="Nothing of this batch was stored. Start the stream again with the same checkpoint: "
-            f"it goes on with version {latest.version}.",
+            next=self._next(latest),
             channel=self.channel or None,
             contract=self.contract,
+        )
+
+    def _next(self, latest: ReaderVersion) -> str:
+        if self.streaming:
+            return (
+                "Nothing of this batch was stored. Start the stream again with the same checkpoint: "
+                f"it goes on with version {latest.version}."
+            )
+        return (
+            f"Make the DataFrame again: it is read as version {latest.version}. To read without the fields "
+            "that were added later, choose a version by its number."
         )
 
 

@@ -42,13 +42,13 @@ class ReadPlan:
         """Whose versions a channel's messages were written as."""
         return self.options.contract or Naming.CHANNEL.for_value(channel, "")
 
-    def following(self, channel: str) -> Following | None:
-        """A channel's stream as what it is read as; ``None`` if a later version does not matter to it."""
+    def following(self, channel: str, streaming: bool) -> Following | None:
+        """A channel as what it is read as; ``None`` if a later version does not matter to the reader."""
         if self.reader is None or self.options.version != "latest":
             return None
         contract, options = self.contract_of(channel), self.options
         own = dict(self.versions).get(contract, 0)
-        return Following(contract, self.reader, own, options.registry, options.mapping, channel)
+        return Following(contract, self.reader, own, options.registry, options.mapping, streaming, channel)
 
     def schema(self) -> Any:
         options = self.options

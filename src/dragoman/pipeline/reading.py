@@ -41,11 +41,11 @@ class Range:
 
 
 class RangeReader:
-    """``following`` a channel, it refuses messages that a later version of the contract has to read."""
+    """Refuses messages that a later version of the contract has to read than the plan's."""
 
-    def __init__(self, plan: ReadPlan, schema: Any, seconds: float, *, following: bool = False) -> None:
+    def __init__(self, plan: ReadPlan, schema: Any, seconds: float, *, streaming: bool = False) -> None:
         self._plan = plan
-        self._following = following
+        self._streaming = streaming
         self._schema = schema
         self._seconds = seconds
 
@@ -109,8 +109,7 @@ class RangeReader:
             yield self._raw(range, columns, headers)
             return
         decoded = patiently(lambda: decoder_for(self._plan).decode(columns.frames), self._seconds)
-        if self._following:
-            patiently(lambda: self._refuse_newer(range, decoded), self._seconds)
+        patiently(lambda: self._refuse_newer(range, decoded), self._seconds)
         if self._plan.options.expired == "quarantine":
             decoded = _without_expired(decoded, headers)
         if self._plan.options.mode == "fail" and decoded.rejections:
@@ -118,7 +117,7 @@ class RangeReader:
         yield self._typed(range, columns, headers, decoded)
 
     def _refuse_newer(self, range: Range, decoded: Decoded) -> None:
-        following = self._plan.following(range.channel)
+        following = self._plan.following(range.channel, self._streaming)
         if following is not None:
             following.refuse_newer(decoded.schema_ids.unique().drop_null().to_pylist())
 

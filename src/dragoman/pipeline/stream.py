@@ -89,7 +89,7 @@ class ChannelStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, RangePartition)
-        return partition.read_by(RangeReader(self._plan, self._schema, self._seconds, following=True))
+        return partition.read_by(RangeReader(self._plan, self._schema, self._seconds, streaming=True))
 
     def _channels(self) -> list[str]:
         """A pattern finds channels that are made while the query runs."""

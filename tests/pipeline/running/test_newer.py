@@ -370,6 +370,21 @@ def test_a_decoded_stream_stops_for_a_version_that_came_after_the_call(
     assert sorted((row.id, row.note) for row in found) == [*((i, None) for i in range(5)), (5, "kept")]
 
 
+def test_a_decoded_batch_stops_for_a_version_that_came_after_the_call(spark: Any, place: Place) -> None:
+    def decoded() -> Any:
+        frames = spark.read.format("dragoman").options(**place.options(mode="raw")).load()
+        return decode(frames.select("frame"), "frame", "loans-value", registry=place.registry)
+
+    early = decoded()
+    (second,) = place.register("loans-value", WITH_NOTE)
+    place.publish(loans(second, WITH_NOTE, [5], note="kept"))
+    with pytest.raises(Conflict, match="version 2 of its contract") as caught, spark_faults():
+        early.collect()
+    assert caught.value.code == "pipeline.newer-version"
+    found = decoded().select("id", "note").collect()
+    assert sorted((row.id, row.note) for row in found) == [*((i, None) for i in range(5)), (5, "kept")]
+
+
 def test_the_command_says_all_that_options_can_say() -> None:
     flows = [Flow(channel, merge_by=("id", "key"), max_rows_per_trigger=9) for channel in ("a", "b c")]
     made = Pipeline(None, flows, "lake", "nats://host", "sqlite://r.db", table_format="iceberg", name="mine")

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.pipeline.source.channels import V1, V2, V3, Place, loan, loans, payload
+from tests.pipeline.source.channels import NOTE, V1, V2, V3, Place, loan, loans, payload
 
-from dragoman.core.errors import BrokerError, ChannelNotFound, ConfigurationError, DecodeError
+from dragoman.core.errors import BrokerError, ChannelNotFound, ConfigurationError, Conflict, DecodeError
 from dragoman.core.message import Message
 from dragoman.pipeline import batch, plan, reading, stream
 from dragoman.pipeline.batch import RangePartition
@@ -61,6 +61,40 @@ def test_mixed_versions_are_read_as_the_latest(mixed: Place) -> None:
     assert [row["_meta"]["writer_version"] for row in found[:5]] == [1, 1, 3, 2, 1]
     assert {row["_meta"]["contract_version"] for row in found} == {3}
     assert [row["_meta"]["offset"] for row in found[:5]] == [0, 1, 2, 3, 4]
+
+
+def read_after_version_two(place: Place, **options: object) -> list[dict[str, Any]]:
+    """The DataFrame is made while version 1 is the latest; the message of version 2 comes before the read."""
+    (first,) = place.register("loans-value", V1)
+    place.create("loans", 1)
+    place.publish(loans(first, V1, [1, 2]))
+    source = DragomanSource(place.options(**options))
+    reader = source.reader(source.schema())
+    (second,) = place.register("loans-value", loan(NOTE))
+    place.publish(loans(second, loan(NOTE), [3], note="added"))
+    return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
+
+
+def test_a_batch_stops_before_it_drops_the_fields_of_a_version_that_came_later(place: Place) -> None:
+    with pytest.raises(Conflict, match="version 2 of its contract, and is read as version 1") as caught:
+        read_after_version_two(place)
+
+    assert caught.value.code == "pipeline.newer-version"
+    assert caught.value.where == {"channel": "loans", "contract": "loans-value"}
+    assert "Make the DataFrame again" in caught.value.next
+    assert [row["note"] for row in rows(place)] == [None, None, "added"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"version": "1"}, {"version": "writer"}, {"mode": "raw"}, {"endingOffsets": '{"0": 2}'}],
+    ids=str,
+)
+def test_a_batch_that_drops_nothing_or_was_told_to_is_read(place: Place, options: dict[str, str]) -> None:
+    found = read_after_version_two(place, **options)
+
+    assert len(found) == (2 if "endingOffsets" in options else 3)
+    assert all(row.get("_error") is None for row in found)
 
 
 def test_an_older_reader_version_drops_fields_and_rejects_what_it_cannot_read(mixed: Place) -> None:
