@@ -365,8 +365,7 @@ class Flight:
 
     def _is_revoked(self, place: Place) -> bool:
         """Whether a partition has moved to another member, though handlers are at its messages."""
-        handling = (lane.handling for lane in place.lanes)
-        entry = next((each for each in handling if each is not None), None)
+        entry = next((each for lane in place.lanes for each in lane.running), None)
         return entry is not None and self._receiver.lost(message_at(entry))
 
     def collect(self) -> None:
