@@ -67,9 +67,7 @@ def build(
 ) -> ASGIApp:
     """The registry as an ASGI application."""
     metrics = Metrics()
-    state = State(
-        service, service.engine.limits, metrics, Aliases(service.engine), authenticator, short_conflict_code
-    )
+    state = State(service, service.engine.limits, metrics, Aliases(service.engine), short_conflict_code)
     answers = HotAnswers()
     service.engine.on_change(answers.forget)
     inner = Starlette(

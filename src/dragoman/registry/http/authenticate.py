@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
@@ -21,15 +21,16 @@ from dragoman.core.extras import extra_missing
 from dragoman.registry.access import Grant, Principal
 from dragoman.registry.engine import Engine
 from dragoman.registry.http.logins import Logins, Networks, origin_of
-from dragoman.registry.keys import is_generated, recognise
+from dragoman.registry.keys import REGISTRY, is_generated, recognise
 from dragoman.registry.model import Key
+from dragoman.registry.name import ContractName
 from dragoman.registry.refusals import unauthenticated
 from dragoman.registry.store import keys
 
 log = logging.getLogger("dragoman.registry")
 
 REMEMBERED = 30.0
-"""Seconds that a recognised credential is not looked up again; also how long a revoked one may live on."""
+"""Seconds that a recognised credential is not checked again, unless keys may have changed."""
 _MOST_REMEMBERED = 10_000
 _ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
 _SYMMETRIC = ("HS256", "HS384", "HS512")
@@ -69,18 +70,32 @@ class JwtOptions:
             )
 
 
+class _Recognised(NamedTuple):
+    principal: Principal
+    until: float
+    key: Key | None
+    """As it is stored; ``None`` for a token, which cannot be revoked."""
+
+
 class Authenticator:
-    """Called by the gate for each request; answers at once for what it has seen lately."""
+    """Called by the gate for each request; answers at once for what it has seen lately.
+
+    The engine announces when keys may have changed, here or on another node. What was recognised before an
+    announcement counts no more until the stored key has been read again. If the key is the same, the secret,
+    which may be a password, is not checked a second time.
+    """
 
     def __init__(self, engine: Engine, jwt: JwtOptions | None = None) -> None:
         self._engine = engine
         self._jwt = _Jwt(jwt) if jwt else None
-        self._known: dict[bytes, tuple[Principal, float]] = {}
+        self._keys = object()
+        """Stands for the stored keys as they are. Another object replaces it when they may have changed."""
+        self._known: dict[bytes, tuple[_Recognised, object]] = {}
+        """Each with the ``_keys`` that it was recognised under."""
         self._logins = Logins(engine.limits)
         self._under_way: dict[bytes, asyncio.Task[Principal]] = {}
         """Credentials that are being looked up. Many connections of one client send the same at once."""
-        self._revocations = 0
-        """A check that was begun before the latest one says nothing about what is good now."""
+        engine.on_change(self._note)
 
     def __call__(self, scope: Scope) -> Principal | Awaitable[Principal]:
         header = next((value for name, value in scope["headers"] if name == b"authorization"), None)
@@ -88,19 +103,19 @@ class Authenticator:
             raise unauthenticated()
         digest = hashlib.sha256(header).digest()
         known = self._known.get(digest)
-        if known is not None and known[1] > time.monotonic():
-            return known[0]
+        if known is not None and known[1] is self._keys and known[0].until > time.monotonic():
+            return known[0].principal
         return self._shared(header, digest, origin_of(scope))
 
-    def forget(self) -> None:
-        """After a key was revoked. Checks that are under way are made again; no new request joins them."""
-        self._revocations += 1
-        self._known.clear()
-        self._under_way.clear()
+    def _note(self, name: ContractName) -> None:
+        """Called from any thread, so it does no more than one assignment."""
+        if name == REGISTRY:
+            self._keys = object()
 
     async def _shared(self, header: bytes, digest: bytes, networks: Networks) -> Principal:
         task = self._under_way.get(digest)
-        if task is None:
+        # One that is not done will still notice if keys have changed until now.
+        if task is None or task.done():
             task = asyncio.create_task(self._look_up(header, digest, networks))
             self._under_way[digest] = task
             task.add_done_callback(partial(self._landed, digest))
@@ -115,44 +130,52 @@ class Authenticator:
 
     async def _look_up(self, header: bytes, digest: bytes, networks: Networks) -> Principal:
         while True:
-            revocations = self._revocations
-            found, until = await self._check(header, networks)
-            if revocations == self._revocations:
-                break
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[digest] = (found, until)
-        return found
+            keys = self._keys
+            found = await self._still_good(digest) or await self._check(header, networks)
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            self._known[digest] = found, keys
+            if keys is self._keys:
+                return found.principal
 
-    async def _check(self, header: bytes, networks: Networks) -> tuple[Principal, float]:
+    async def _still_good(self, digest: bytes) -> _Recognised | None:
+        """What is remembered, if its key is stored as it was."""
+        found, _ = self._known.pop(digest, (None, None))
+        if found is None or found.key is None or found.until <= time.monotonic():
+            return None
+        return found if await self._stored(found.key.id) == found.key else None
+
+    async def _check(self, header: bytes, networks: Networks) -> _Recognised:
         """Who sends it, and until when that may be remembered."""
         kind, _, text = header.decode("latin-1").partition(" ")
-        until = time.monotonic() + REMEMBERED
         found: Principal | None = None
+        key: Key | None = None
+        seconds = REMEMBERED
         if kind.lower() == "basic":
-            found = await self._by_key(*_basic(text), networks)
+            found, key = await self._by_key(*_basic(text), networks)
         elif kind.lower() == "bearer" and text.count(".") == 1:
             id, _, secret = text.partition(".")
-            found = await self._by_key(id, secret, networks)
+            found, key = await self._by_key(id, secret, networks)
         elif kind.lower() == "bearer" and self._jwt is not None:
             found, seconds = self._jwt.principal(text.strip())
-            until = min(until, time.monotonic() + seconds)
         if found is None:
             log.warning("credentials refused", extra={"kind": kind.lower()[:10]})
             raise unauthenticated()
-        return found, until
+        if key is not None and key.expires is not None:
+            seconds = key.expires - time.time()
+        return _Recognised(found, time.monotonic() + min(seconds, REMEMBERED), key)
 
-    async def _by_key(self, id: str, secret: str, networks: Networks) -> Principal | None:
+    async def _by_key(self, id: str, secret: str, networks: Networks) -> tuple[Principal | None, Key | None]:
         """Generated keys wait for nothing. A password is charged before the store is asked, too."""
         if is_generated(id):
             key = await self._stored(id)
             if key is None or key.kind != "password":
-                return recognise(id, key, secret)
+                return recognise(id, key, secret), key
         async with self._logins.turn(networks) as turn:
             key = await self._stored(id)
             found = await asyncio.to_thread(recognise, id, key, secret)
             turn.good = found is not None
-        return found
+        return found, key
 
     async def _stored(self, id: str) -> Key | None:
         if len(id) > 255 or "\0" in id:

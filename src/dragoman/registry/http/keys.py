@@ -11,7 +11,7 @@ from dragoman.registry.access import Role
 from dragoman.registry.administration import Local
 from dragoman.registry.http.answers import json_answer
 from dragoman.registry.http.contracts import service_of
-from dragoman.registry.http.requests import path_text, principal_of, read_json, state_of
+from dragoman.registry.http.requests import path_text, principal_of, read_json
 
 
 class KeyBody(msgspec.Struct):
@@ -35,9 +35,6 @@ async def list_keys(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     principal_of(request).require(Role.ADMIN)
     await Local(service_of(request)).revoke_key(path_text(request, "id"))
-    authenticator = state_of(request).authenticator
-    if authenticator is not None:
-        authenticator.forget()
     return json_answer({"success": True})
 
 
