@@ -32,6 +32,7 @@ def guarded(tmp_path: Path) -> Iterator[Server]:
 TABLES = (
     "contexts",
     "schemas",
+    "high_ids",
     "references",
     "contracts",
     "versions",

@@ -209,7 +209,7 @@ def of_shape(url: str, monkeypatch: pytest.MonkeyPatch, shape: int) -> Database:
     with database.transaction() as tx:
         for name in ("contexts", "schemas", "references", "contracts", "versions", "settings", "bindings"):
             tx.execute(f"DROP TABLE IF EXISTS registry_{name}")
-        for name in ("history", "keys", "migrations"):
+        for name in ("history", "keys", "migrations", "high_ids"):
             tx.execute(f"DROP TABLE IF EXISTS registry_{name}")
     with monkeypatch.context() as patch:
         patch.setattr(tables, "STEPS", tables.STEPS[:shape])

@@ -64,6 +64,8 @@ class Bundle(msgspec.Struct, omit_defaults=True):
     """The id that the next schema of each context gets."""
     contracts: list[ContractEntry] = []
     scopes: list[ScopeEntry] = []
+    high_ids: dict[str, list[Number]] = {}
+    """The ids of each context that the next id alone does not keep from being given again."""
 
 
 def collect(tx: Transaction) -> Bundle:
@@ -76,7 +78,7 @@ def collect(tx: Transaction) -> Bundle:
         for name, next in contracts.counters(tx)
     ]
     scopes = [_scope(row) for row in settings.everything(tx)]
-    return Bundle(FORMAT, schemas.counters(tx), entries, scopes)
+    return Bundle(FORMAT, schemas.counters(tx), entries, scopes, schemas.high_ids(tx))
 
 
 def _entry(version: StoredVersion) -> VersionEntry:
@@ -102,7 +104,7 @@ def _scope(row: tuple[ContractName, Settings | None, Mode | None]) -> ScopeEntry
 
 def contexts_in(bundle: Bundle) -> set[str]:
     names = [each.name for each in bundle.contracts] + [each.name for each in bundle.scopes]
-    return {parse_name(name).context for name in names} | set(bundle.contexts)
+    return {parse_name(name).context for name in names} | set(bundle.contexts) | set(bundle.high_ids)
 
 
 def restore(tx: Transaction, parser: Parser, bundle: Bundle, *, author: str) -> Mapping[str, int]:
@@ -124,6 +126,9 @@ def restore(tx: Transaction, parser: Parser, bundle: Bundle, *, author: str) -> 
             history.bind(tx, name, check_name(channel), author)
     for context, next in bundle.contexts.items():
         schemas.raise_next_id(tx, context, next - 1)
+    for context, ids in bundle.high_ids.items():
+        for id in ids:
+            schemas.keep_high_id(tx, context, id)
     for scope in bundle.scopes:
         _restore_scope(tx, scope, author)
     return {"added": added, "known": known}

@@ -31,6 +31,8 @@ def write_directory(bundle: Bundle, target: Path) -> int:
     written = sum(_write_contract(each, target / "contracts") for each in bundle.contracts)
     scopes = msgspec.to_builtins(bundle.scopes)
     head = {"format": bundle.format, "contexts": bundle.contexts, "scopes": scopes}
+    if bundle.high_ids:
+        head["high_ids"] = bundle.high_ids
     _write_json(target / "registry.json", head)
     return written + 1
 

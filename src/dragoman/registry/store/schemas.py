@@ -19,7 +19,18 @@ COLUMNS = (
     "s.context, s.id, s.guid, s.type, s.body, s.refs, s.metadata, s.rule_set,"
     " s.fingerprint, s.form, s.identity"
 )
-_GREATEST_ID = "(SELECT id FROM registry_schemas WHERE context = ? ORDER BY id DESC LIMIT 1)"
+
+GREATEST_COUNTED_ID = 2**30
+"""Up to here a new id is above all that were assigned or imported.
+
+An import of a greater id does not move the counter, which could not move on from the greatest of all. Each of
+the greater ids, once assigned or imported, is in ``registry_high_ids``, also when its schema is gone. The
+counter only gets there when an id below was imported or 2**30 were assigned. Then it skips these.
+"""
+_GREATEST_ID = (
+    "(SELECT id FROM registry_schemas"
+    f" WHERE context = ? AND id <= {GREATEST_COUNTED_ID} ORDER BY id DESC LIMIT 1)"
+)
 
 
 def from_row(row: Row) -> StoredSchema:
@@ -77,7 +88,8 @@ def place(tx: Transaction, name: ContractName, identity: str | None) -> Place:
     )
     next_id, greatest_id, next_version, greatest_version = rows[0][:4]
     known = [from_row(tuple(row[4:])) for row in rows if row[4] is not None]
-    return Place(known, _above(next_id, greatest_id), _above(next_version or 1, greatest_version))
+    free = _free_id(tx, name.context, _above(next_id, greatest_id))
+    return Place(known, free, _above(next_version or 1, greatest_version))
 
 
 def lock_context(tx: Transaction, context: str) -> None:
@@ -88,13 +100,26 @@ def lock_context(tx: Transaction, context: str) -> None:
 
 
 def next_id(tx: Transaction, context: str) -> int:
-    """The id for a new schema, under the context's lock.
-
-    One above the greatest there is, or, if that is more, above those that are gone.
-    """
+    """The id for a new schema, under the context's lock."""
     sql = f"SELECT next_id, {_GREATEST_ID} FROM registry_contexts WHERE name = ?"
     rows = tx.execute(sql, (context, context))
-    return _above(*rows[0])
+    return _free_id(tx, context, _above(*rows[0]))
+
+
+def _free_id(tx: Transaction, context: str, least: int) -> int:
+    """The first id from ``least`` on that was never given. Reads only the ids that it skips."""
+    if least <= GREATEST_COUNTED_ID:
+        return least
+    taken = tx.execute("SELECT 1 FROM registry_high_ids WHERE context = ? AND id = ?", (context, least))
+    if not taken:
+        return least
+    rows = tx.execute(
+        "SELECT h.id FROM registry_high_ids h WHERE h.context = ? AND h.id >= ? AND NOT EXISTS"
+        " (SELECT 1 FROM registry_high_ids n WHERE n.context = h.context AND n.id = h.id + 1)"
+        " ORDER BY h.id LIMIT 1",
+        (context, least),
+    )
+    return int(rows[0][0]) + 1
 
 
 def _above(floor: int, greatest: int | None) -> int:
@@ -103,9 +128,38 @@ def _above(floor: int, greatest: int | None) -> int:
 
 
 def raise_next_id(tx: Transaction, context: str, above: int) -> None:
-    """Ids up to this one are not given again, though no schema has them."""
+    """Ids up to this one are not given again, though no schema has them. Of the high ones each is stored."""
+    _raise_next_id(tx, context, min(above, GREATEST_COUNTED_ID))
+
+
+def _raise_next_id(tx: Transaction, context: str, above: int) -> None:
     sql = "UPDATE registry_contexts SET next_id = ? WHERE name = ? AND next_id <= ?"
     tx.execute(sql, (above + 1, context, above))
+
+
+def high_ids(tx: Transaction) -> dict[str, list[int]]:
+    """Of each context the ids above ``GREATEST_COUNTED_ID`` that were given, also if their schema is gone."""
+    found: dict[str, list[int]] = {}
+    for context, id in tx.execute("SELECT context, id FROM registry_high_ids ORDER BY context, id"):
+        found.setdefault(context, []).append(int(id))
+    return found
+
+
+def keep_high_id(tx: Transaction, context: str, id: int) -> None:
+    """Never give it to another schema."""
+    if id <= GREATEST_COUNTED_ID:
+        return
+    known = tx.execute("SELECT 1 FROM registry_high_ids WHERE context = ? AND id = ?", (context, id))
+    if not known:
+        tx.execute("INSERT INTO registry_high_ids (context, id) VALUES (?, ?)", (context, id))
+
+
+def _count_high_id(tx: Transaction, context: str, id: int) -> None:
+    """The next search for a free id begins after the one that this search found."""
+    if id > GREATEST_COUNTED_ID:
+        if id == next_id(tx, context):
+            _raise_next_id(tx, context, id)
+        keep_high_id(tx, context, id)
 
 
 def counters(tx: Transaction) -> dict[str, int]:
@@ -141,6 +195,7 @@ def insert(tx: Transaction, schema: StoredSchema) -> None:
         ),
     )
     _refer(tx, schema)
+    _count_high_id(tx, schema.context, schema.id)
 
 
 def _refer(tx: Transaction, schema: StoredSchema) -> None:
@@ -185,7 +240,8 @@ def delete_unused(tx: Transaction, context: str, id: int) -> bool:
         return False
     _release(tx, context, id)
     tx.execute("DELETE FROM registry_schemas WHERE context = ? AND id = ?", (context, id))
-    raise_next_id(tx, context, id)
+    if id <= GREATEST_COUNTED_ID:
+        raise_next_id(tx, context, id)
     return True
 
 

@@ -113,6 +113,15 @@ STEPS: Sequence[Sequence[str] | Mapping[str, Sequence[str]]] = (
             WHERE r.schema_id = registry_schemas.id AND r.context = registry_schemas.context
             AND r.target_version = -1)""",
     ),
+    (
+        # High ids no longer move the counter. Of those that are gone, only the one that moved it is known.
+        """CREATE TABLE IF NOT EXISTS registry_high_ids (
+            context {key} NOT NULL, id BIGINT NOT NULL, PRIMARY KEY (context, id))""",
+        """INSERT INTO registry_high_ids (context, id)
+            SELECT context, id FROM registry_schemas WHERE id > 1073741824
+            UNION SELECT name, next_id - 1 FROM registry_contexts WHERE next_id > 1073741825""",
+        "UPDATE registry_contexts SET next_id = 1073741825 WHERE next_id > 1073741825",
+    ),
 )
 """Each step is one version of the shape, counted from 1. A mapping has the statements of each dialect."""
 
