@@ -189,6 +189,64 @@ def test_connections_that_the_other_side_does_not_close_keep_nobody_out(with_tls
             assert answer_to(connection, HALF + b"connection: close\r\n\r\n").endswith(b'"up"}')
 
 
+def ends(connection: ssl.SSLSocket) -> bool:
+    """Whether the server closes the socket after TLS, without an answer from here. Waits for that.
+
+    A loop by itself waits 30 seconds for that answer.
+    """
+    with contextlib.suppress(ConnectionResetError):
+        while connection.recv(10_000):
+            pass
+    waiting = select.poll()
+    waiting.register(connection, select.POLLRDHUP)
+    return bool(waiting.poll(20_000))
+
+
+@pytest.mark.parametrize("part", [b"", b"GET", HALF, HALF + b"a: " + b"b" * 1000])
+def test_a_head_inside_tls_that_does_not_come_holds_no_socket(with_tls: dict[str, str], part: bytes) -> None:
+    """Whether or not the other side closes the connection too."""
+    with (
+        running(ConnectionLimits(head_s=0.5), **with_tls) as server,
+        inside_tls(server, with_tls) as connection,
+    ):
+        connection.sendall(part)
+        assert ends(connection)
+
+
+@pytest.mark.parametrize(
+    "requests", [WHOLE, HALF + b"connection: close\r\n\r\n", b"nonsense\r\n\r\n", WHOLE + b"nonsense\r\n\r\n"]
+)
+def test_a_connection_that_was_closed_by_tls_holds_no_socket(
+    with_tls: dict[str, str], requests: bytes
+) -> None:
+    limits = ConnectionLimits(idle_s=1, body_s=1)
+    with running(limits, **with_tls) as server, inside_tls(server, with_tls) as connection:
+        connection.sendall(requests)
+        assert ends(connection)
+
+
+def test_an_answer_inside_tls_that_ends_the_connection_may_be_read_slowly(
+    with_tls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the limit for answers counts, not the time that the loop gives to the end of TLS."""
+    monkeypatch.setattr("asyncio.constants.SSL_SHUTDOWN_TIMEOUT", 0.1)
+    limits = ConnectionLimits(answer_s=3600, body_s=0.4, head_s=1)
+    trusted = ssl.create_default_context(cafile=with_tls["certificate"])
+    get = b"GET /contracts/orders-value/versions/1 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    with running(limits, **with_tls) as server:
+        body = {"schema": '"string"', "metadata": {"properties": {"a": "b" * 4_000_000}}}
+        with httpx.Client(verify=trusted, timeout=50) as client:
+            client.post(f"{server.url}/contracts/orders-value", json=body).raise_for_status()
+        with inside_tls(server, with_tls) as connection:
+            connection.sendall(get)
+            first = connection.recv(1000)
+            # Another connection is given up after a longer time than the loop's.
+            with inside_tls(server, with_tls) as other:
+                assert is_closed(other)
+            whole = first + b"".join(iter(lambda: connection.recv(1_000_000), b""))
+            assert len(whole) > 4_000_000
+
+
 def test_idle_connections_inside_tls_keep_nobody_out(with_tls: dict[str, str]) -> None:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(running(ConnectionLimits(connections=5, idle_s=3600), **with_tls))

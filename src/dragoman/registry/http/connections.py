@@ -124,6 +124,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._cycles: deque[RequestResponseCycle] = deque()
         """Requests that are not answered, in their order: the first is under way, the others wait for it."""
+        self._was_closed_here = False
+        """At the last look."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -301,6 +303,7 @@ class BoundedProtocol(HttpToolsProtocol):
         for each in [each for each in cls.sockets if each._established]:
             each._check_answer(now)
             each._check_body(now)
+            each._check_closed()
 
     def _check_body(self, now: float) -> None:
         if (
@@ -320,6 +323,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._answer_pace.rest()
         elif self._answer_pace.is_too_slow(now, -unsent, self.limits.answer_s):
             self._reset()
+
+    def _check_closed(self) -> None:
+        """Inside TLS the other side should close too, but need not. It has until the next look."""
+        if self._was_closed_here and self._is_closed_here():
+            self._abort()
+        self._was_closed_here = self._is_closed_here()
 
     def _reset(self) -> None:
         """Abort it, and let the kernel forget what it has not sent."""
@@ -367,6 +376,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._abort()
         elif self._is_quiet():
             self.transport.close()
+            if self in self.sockets and not self._unsent():
+                # TLS would wait for the other side, which has had its time.
+                self.sockets[self].close()
         else:
             # The next request is late while the answer to the one before is still being sent.
             self._expect_head()

@@ -15,6 +15,9 @@ from typing import Any
 
 from dragoman.registry.http.connections import BoundedProtocol
 
+_NO_LIMIT_S = 7 * 24 * 3600.0
+"""A loop would also count the time in which the client reads the last answer, which has a limit of its own."""
+
 
 def counted(
     loop: asyncio.AbstractEventLoop, create: Callable[[], BoundedProtocol], context: ssl.SSLContext
@@ -25,7 +28,16 @@ def counted(
     class Tls(layer):  # type: ignore[valid-type,misc]
         def __init__(self, inside: BoundedProtocol) -> None:
             seconds = inside.limits.head_s
-            super().__init__(loop, inside, context, None, server_side=True, ssl_handshake_timeout=seconds)
+            super().__init__(
+                loop,
+                inside,
+                context,
+                None,
+                server_side=True,
+                ssl_handshake_timeout=seconds,
+                # The protocol closes the socket when the client does not.
+                ssl_shutdown_timeout=_NO_LIMIT_S,
+            )
             self._counted = inside
 
         def connection_made(self, transport: asyncio.Transport) -> None:
