@@ -149,9 +149,9 @@ def test_an_unreachable_registry_exits_with_two(
     assert error["error"]["code"] == "registry.unavailable"
 
 
-def serving(*words: str) -> subprocess.Popen[str]:
+def serving(*words: str, folder: Path | None = None) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "dragoman.cli", "registry", "serve", "--port", "0", *words]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
 
 
 def announced(process: subprocess.Popen[str]) -> str:
@@ -175,6 +175,27 @@ def test_the_server_starts_answers_and_stops_when_told(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
     requests = [line for line in lines if line["message"] == "request" and line["method"] == "POST"]
     assert [(line["path"], line["status"]) for line in requests] == [("/contracts/a", 200)]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_server_obeys_the_limits_that_are_set(tmp_path: Path, workers: str) -> None:
+    (tmp_path / "dragoman.toml").write_text(
+        "[registry_limits]\nbody = 1000\n[registry_connections]\nhead_bytes = 2000\n"
+    )
+    words = ("--store", f"sqlite://{tmp_path}/r.db", "--workers", workers)
+    with serving(*words, folder=tmp_path) as process:
+        try:
+            url = announced(process)
+            for size, status in ((900, 200), (1100, 413)):
+                body = json.dumps({"schema": ORDER.text}).ljust(size)
+                headers = {"content-type": "application/json"}
+                answer = httpx.post(f"{url}/contracts/a", content=body, headers=headers)
+                assert answer.status_code == status
+            for size, status in ((1000, 200), (2500, 431)):
+                assert httpx.get(f"{url}/subjects", headers={"x": "y" * size}).status_code == status
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
 
 
 def test_workers_share_a_port_and_a_dead_one_is_replaced(tmp_path: Path) -> None:
