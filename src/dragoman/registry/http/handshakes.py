@@ -16,7 +16,7 @@ from typing import Any
 from dragoman.registry.http.connections import BoundedProtocol
 
 _NO_LIMIT_S = 7 * 24 * 3600.0
-"""A loop would also count the time in which the client reads the last answer, which has a limit of its own."""
+"""The loop would also count the time in which the client reads the last answer, which has its own limit."""
 
 
 def counted(
