@@ -109,6 +109,20 @@ def test_what_a_stall_holds_back_arrives_afterwards(echo: str) -> None:
         assert hear(connection, 5) == b"later"
 
 
+def test_a_slow_network_holds_each_piece_up(echo: str) -> None:
+    with Proxy(echo) as proxy, connect(proxy) as connection:
+        proxy.slow(3600.0)
+        connection.sendall(b"later")
+        connection.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+    with Proxy(echo) as proxy, connect(proxy) as connection:
+        proxy.slow(0.01)
+        assert say(connection, b"a") == b"a"
+        proxy.restore()
+        assert say(connection, b"b") == b"b"
+
+
 def test_the_url_leads_through_the_proxy_with_all_else_as_it_was() -> None:
     proxy = Proxy("rabbitmq://guest:secret@127.0.0.1:5672/vhost?heartbeat=5", port=1234)
     assert proxy.url == "rabbitmq://guest:secret@127.0.0.1:1234/vhost?heartbeat=5"

@@ -1,4 +1,4 @@
-"""A network between client and server that can be cut, stalled and restored."""
+"""A network between client and server that can be cut, stalled, slowed down and restored."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Proxy:
         self._passing: set[asyncio.Task[None]] = set()
         self._flowing = asyncio.Event()
         self._is_cut = False
+        self._delay_s = 0.0
 
     @property
     def url(self) -> str:
@@ -74,6 +75,14 @@ class Proxy:
         """Connections stay, but nothing goes through in either direction until ``restore``."""
         self._do(self._flowing.clear)
 
+    def slow(self, delay_s: float) -> None:
+        """Every piece of up to 64 KiB, in either direction, takes this long, until ``restore``."""
+
+        def delay() -> None:
+            self._delay_s = delay_s
+
+        self._do(delay)
+
     def restore(self) -> None:
         """All is well again. What was held back by ``stall`` goes on its way."""
         self._do(self._restore)
@@ -92,6 +101,7 @@ class Proxy:
 
     def _restore(self) -> None:
         self._is_cut = False
+        self._delay_s = 0.0
         self._flowing.set()
 
     def _abort(self) -> None:
@@ -139,6 +149,8 @@ class Proxy:
         """One direction. Its end is the end of the connection as a whole."""
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK):
+                if self._delay_s:
+                    await asyncio.sleep(self._delay_s)
                 await self._flowing.wait()
                 writer.write(chunk)
                 await writer.drain()
