@@ -1,50 +1,96 @@
-"""The full soak: ``python -m tests.soak [SCHEME ...] [--messages 200000]``."""
+"""Disturb the brokers, and tell what became of the messages.
+
+    python -m tests.soak [SCHEME ...] [--run NAME ...] [--messages 200000] [--page FILE] [--keep FOLDER]
+
+Without ``--run`` it is the soak: members are killed all the time, and the server twice.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-from dragoman.core.broker import Ordering
-from dragoman.core.loading import BROKERS, load
-from tests.soak.brokers import SCHEMES, SERVERS, embedded
-from tests.soak.conductor import Conductor, Plan, Report
+from tests.services.server import Server, ServiceUnavailable
+from tests.soak.brokers import SCHEMES, SERVERS
+from tests.soak.page import Row, with_results
+from tests.soak.runs import RUNS, SOAK, conduct, is_good, suits
+
+MESSAGES = {SOAK: 200_000}
+MESSAGES_DEFAULT = 6_400
 
 
-def soak(scheme: str, plan: Plan, folder: Path) -> Report:
-    if scheme == "embedded":
-        return Conductor(folder, embedded(folder), plan, None).run()
+def main() -> int:
+    given = _parser().parse_args()
+    runs = RUNS if given.run == ["all"] else given.run
+    rows = []
+    for scheme in given.schemes:
+        with _folder() as folder, _serving(scheme, folder) as server:
+            for run in runs:
+                if suits(run, scheme):
+                    row = _row(run, scheme, folder / run, given, server)
+                    if row is not None:
+                        rows.append(row)
+    if given.page is not None:
+        command = f"python -m tests.soak {' '.join(sys.argv[1:])}"
+        given.page.write_text(with_results(given.page.read_text(), rows, command))
+    return 0 if all(row.is_good for row in rows) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.soak", description="Disturb everything, lose nothing."
+    )
+    parser.add_argument("schemes", nargs="*", default=SCHEMES, metavar="scheme", help=", ".join(SCHEMES))
+    parser.add_argument(
+        "--run", nargs="+", default=[SOAK], metavar="NAME", help=f"all, or some of {', '.join((SOAK, *RUNS))}"
+    )
+    parser.add_argument("--messages", type=int)
+    parser.add_argument("--page", type=Path, help="the page of guarantees to write the results to")
+    parser.add_argument(
+        "--keep", type=Path, help="keep the histories of runs that were not good in this folder"
+    )
+    return parser
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A short path that servers with users of their own may pass."""
+    with tempfile.TemporaryDirectory(prefix="soak-") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+@contextlib.contextmanager
+def _serving(scheme: str, folder: Path) -> Iterator[Server | None]:
+    if scheme not in SERVERS:
+        yield None
+        return
     server = SERVERS[scheme](folder / scheme)
     server.start()
     try:
-        return Conductor(folder, server.url, plan, server).run()
+        yield server
     finally:
         server.stop()
 
 
-def is_good(scheme: str, report: Report) -> bool:
-    ordered = load(BROKERS, scheme).capabilities.ordering is Ordering.PARTITION
-    return not report.lost and not (ordered and report.unordered)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Kill everything, lose nothing.")
-    parser.add_argument("schemes", nargs="*", default=SCHEMES, metavar="scheme", help=", ".join(SCHEMES))
-    parser.add_argument("--messages", type=int, default=200_000)
-    parser.add_argument("--batch", type=int, default=100)
-    parser.add_argument("--patience", type=float, default=900.0, help="seconds per broker")
-    given = parser.parse_args()
-    plan = Plan(given.messages, batch=given.batch, patience=given.patience)
-    failed = 0
-    for scheme in given.schemes:
-        with tempfile.TemporaryDirectory(prefix="soak-") as folder:
-            Path(folder).chmod(0o755)
-            report = soak(scheme, plan, Path(folder))
-        good = is_good(scheme, report)
-        failed += not good
-        print(f"{scheme}: {'good' if good else 'FAILED'}: {report}", flush=True)
-    return 1 if failed else 0
+def _row(run: str, scheme: str, folder: Path, given: argparse.Namespace, server: Server | None) -> Row | None:
+    folder.mkdir()
+    messages = given.messages or MESSAGES.get(run, MESSAGES_DEFAULT)
+    try:
+        report = conduct(run, scheme, folder, messages, server)
+    except ServiceUnavailable as error:
+        print(f"{scheme}, {run}: left out: {error}", flush=True)
+        return None
+    good = is_good(run, scheme, report)
+    print(f"{scheme}, {run}: {'good' if good else 'FAILED'}: {report}", flush=True)
+    if given.keep is not None and not good:
+        shutil.copytree(folder, given.keep / f"{scheme}-{run}", dirs_exist_ok=True)
+    return Row(scheme, run, report, good)
 
 
 if __name__ == "__main__":

@@ -1,215 +1,240 @@
-"""Runs producers and consumers, kills them and their server, and tells what became of the messages."""
+"""Runs producers and consumers, has them and their server disturbed, and has the histories checked."""
 
 from __future__ import annotations
 
-import random
+import contextlib
+import os
+import secrets
 import subprocess
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dragoman.testing.proxy import Proxy
 from tests.services.server import Server
-from tests.soak.worker import KEYS, READY, Job, confirmed
+from tests.soak.brokers import UNANSWERED, url_of
+from tests.soak.checker import Verdict, check
+from tests.soak.history import Identity, Reader
+from tests.soak.nemesis import END_TIMEOUT_S, Nemesis, Schedule, Stage
+from tests.soak.worker import Job, key_of
 
-PRODUCERS = CONSUMERS = 4
 ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Plan:
     messages: int
-    batch: int = 100
-    pause: float = 0.0
-    """Seconds that a producer rests between batches."""
-    kill_every: float = 1.0
-    most_kills: int | None = None
-    """A busy machine takes longer to start a process than a second: with so many there is an end to it."""
-    patience: float = 900.0
+    nemeses: Sequence[Nemesis] = ()
+    producers: int = 2
+    consumers: int = 3
+    batch: int = 50
+    pause_s: float = 0.0
+    """How long a producer rests between batches."""
+    concurrency: int = 1
+    handling_s: float = 0.0
+    """How long a handler takes at most."""
+    patience_s: float = 900.0
     """Seconds after which the run has failed."""
+
+    @property
+    def each(self) -> int:
+        """How many messages each producer publishes."""
+        return self.messages // self.producers
+
+    @property
+    def wanted(self) -> int:
+        return self.each * self.producers
 
 
 @dataclass
 class Report:
-    wanted: int
-    handled: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """How often each message was handled, by producer and number."""
-    unordered: int = 0
-    """Messages that were first handled after a later one of their key."""
-    kills: int = 0
-    restarts: int = 0
-    seconds: float = 0.0
+    plan: Plan
+    verdict: Verdict
+    strikes: dict[str, int]
+    """How often each nemesis struck."""
+    seconds: float
 
     @property
-    def lost(self) -> int:
-        return self.wanted - len(self.handled)
-
-    @property
-    def duplicates(self) -> int:
-        return self.handled.total() - len(self.handled)
+    def is_good(self) -> bool:
+        """Whether everything was confirmed and handled, and every promise kept."""
+        return self.verdict.confirmed == self.plan.wanted and self.verdict.is_sound
 
     def __str__(self) -> str:
-        return (
-            f"{len(self.handled):,} of {self.wanted:,} messages, {self.lost:,} lost, "
-            f"{self.duplicates:,} handled again, {self.unordered:,} out of order; "
-            f"{self.kills} processes killed, {self.restarts} restarts of the server, {self.seconds:.0f} s"
-        )
+        struck = ", ".join(f"{name} {times} times" for name, times in self.strikes.items()) or "undisturbed"
+        return f"{self.verdict}\n  {struck}; {self.seconds:.0f} s"
+
+
+@dataclass
+class Running:
+    """A member and the process that it is at the moment. Implements ``nemesis.Member``."""
+
+    job: Job
+    process: subprocess.Popen[bytes] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    is_ready: bool = False
+    worked: bool = False
+
+    def __post_init__(self) -> None:
+        self.name = self.job.name
+        self.kind = self.job.kind
+        self.reader = Reader(self.job.history)
+
+    @property
+    def has_worked(self) -> bool:
+        return self.worked and self.process is not None and self.process.poll() is None
+
+    def start(self) -> None:
+        self.is_ready = self.worked = False
+        with self.job.history.with_suffix(".log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.soak.worker", self.job.written()],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **self.environment},
+            )
+
+    def read(self) -> Iterator[Identity]:
+        """The messages that were handled or put aside, or of a producer confirmed, since the last call."""
+        for event in self.reader.read():
+            match event:
+                case ["life", *_]:
+                    self.is_ready = self.worked = False
+                case ["ready", *_]:
+                    self.is_ready = True
+                case _:
+                    self.worked = self.is_ready
+            match event:
+                case ["confirmed", _, producer, first, until]:
+                    yield from ((producer, number) for number in range(first, until))
+                case ["handled" | "aside", _, producer, number]:
+                    yield producer, number
 
 
 class Conductor:
-    """``server`` is ``None`` where there is none to restart."""
+    """``server`` is ``None`` where there is none."""
 
-    def __init__(self, folder: Path, broker: str, plan: Plan, server: Server | None) -> None:
-        each = plan.messages // PRODUCERS
+    def __init__(self, scheme: str, folder: Path, plan: Plan, server: Server | None) -> None:
+        self._scheme = scheme
+        self._folder = folder
         self._plan = plan
-        self._jobs = [
-            Job(kind, folder, broker, number, each, plan.batch, plan.pause)
-            for kind, count in (("producer", PRODUCERS), ("consumer", CONSUMERS))
-            for number in range(count)
-        ]
-        self._processes: dict[Job, subprocess.Popen[bytes]] = {}
-        self._lives: dict[Job, int] = {}
-        """How often each had been ready before it was started the last time."""
-        self._listening = False
         self._server = server
-        self._random = random.Random(1)
-        self._journals = {job: Journal(job.journal) for job in self._jobs if job.kind == "consumer"}
-        self.report = Report(each * PRODUCERS)
+        self._schedules = [
+            Schedule(nemesis, plan.wanted) for nemesis in plan.nemeses if nemesis.suits(scheme)
+        ]
+        self._members: list[Running] = []
+        self._listening = False
+        self._confirmed: set[Identity] = set()
+        self._done: set[Identity] = set()
+        """Handled or put aside."""
 
     def run(self) -> Report:
         started = time.monotonic()
-        try:
-            self._conduct(started)
-        finally:
-            for process in self._processes.values():
-                process.kill()
-            for process in self._processes.values():
-                process.wait()
+        with self._proxy() as proxy:
+            self._members = self._cast(proxy)
+            stage = Stage(self._folder, self._members, self._server, proxy)
+            prepared: list[Nemesis] = []
+            try:
+                for schedule in self._schedules:
+                    schedule.nemesis.prepare(stage)
+                    prepared.append(schedule.nemesis)
+                self._conduct(stage, started + self._plan.patience_s)
+            finally:
+                for schedule in self._schedules:
+                    schedule.heal(stage)
+                self._end()
+                for nemesis in prepared:
+                    nemesis.finish(stage)
         self._read()
-        self.report.unordered = unordered(self._journals.values())
-        self.report.seconds = time.monotonic() - started
-        return self.report
+        histories = {each.name: each.reader.events for each in self._members}
+        return Report(
+            self._plan,
+            check(histories, key_of, answered=self._scheme not in UNANSWERED),
+            {each.nemesis.name: each.strikes for each in self._schedules},
+            time.monotonic() - started,
+        )
 
-    def _conduct(self, started: float) -> None:
-        report, marks = self.report, [self.report.wanted // 4, self.report.wanted // 2]
-        kill_at = started
-        while report.lost and time.monotonic() < started + self._plan.patience:
+    @contextlib.contextmanager
+    def _proxy(self) -> Iterator[Proxy | None]:
+        if self._server is None or not any(each.nemesis.cuts_network for each in self._schedules):
+            yield None
+            return
+        with self._server.proxy() as proxy:
+            yield proxy
+
+    def _cast(self, proxy: Proxy | None) -> list[Running]:
+        """The members. Every other one goes through the proxy, if there is one."""
+        plan, quick = self._plan, any(each.nemesis.quick_leases for each in self._schedules)
+        servers = [None if self._server is None else self._server.url]
+        servers.append(servers[0] if proxy is None else proxy.url)
+        channel = f"soak-{secrets.token_hex(4)}"
+        return [
+            Running(
+                Job(
+                    kind=kind,
+                    number=number,
+                    folder=str(self._folder),
+                    broker=url_of(self._scheme, servers[number % 2], self._folder, quick_leases=quick),
+                    channel=channel,
+                    count=plan.each,
+                    batch=plan.batch,
+                    pause_s=plan.pause_s,
+                    concurrency=plan.concurrency,
+                    handling_s=plan.handling_s,
+                )
+            )
+            for kind, count in (("producer", plan.producers), ("consumer", plan.consumers))
+            for number in range(count)
+        ]
+
+    def _conduct(self, stage: Stage, deadline: float) -> None:
+        while self._is_unfinished() and time.monotonic() < deadline:
             self._tend()
             self._read()
             if self._server is not None:
                 self._server.check()
-                if marks and len(report.handled) >= marks[0]:
-                    marks.pop(0)
-                    self._server.kill()
-                    self._server.restart()
-                    report.restarts += 1
-            if time.monotonic() >= kill_at and self._may_kill():
-                kill_at = time.monotonic() + self._plan.kill_every
-                self._kill_one()
+            for schedule in self._schedules:
+                schedule.step(stage, len(self._done))
             time.sleep(0.05)
+
+    def _is_unfinished(self) -> bool:
+        """Whether messages are missing, or a strike is to be healed: a stopped member goes on then."""
+        if len(self._confirmed) < self._plan.wanted:
+            return True
+        return any(each.is_striking for each in self._schedules) or not self._confirmed <= self._done
 
     def _tend(self) -> None:
         """Start what is not running and not done.
 
         Producers wait for a consumer: on a broker without history its group gets only what comes after it.
         """
-        if not self._listening:
-            self._listening = any(_readies(job) for job in self._jobs if job.kind == "consumer")
-        for job in self._jobs:
-            process = self._processes.get(job)
-            if process is not None and process.poll() is None:
+        self._listening = self._listening or any(
+            each.is_ready for each in self._members if each.kind == "consumer"
+        )
+        for member in self._members:
+            if member.process is not None and member.process.poll() is None:
                 continue
-            if job.kind == "consumer" or (self._listening and confirmed(job.journal) < job.count):
-                self._lives[job] = _readies(job)
-                self._processes[job] = subprocess.Popen(
-                    [sys.executable, "-m", "tests.soak.worker", *job.arguments],
-                    cwd=ROOT,
-                    stdin=subprocess.DEVNULL,
-                )
+            if member.kind == "consumer" or (self._listening and not self._has_published(member)):
+                member.start()
 
-    def _may_kill(self) -> bool:
-        most = self._plan.most_kills
-        return most is None or self.report.kills < most
-
-    def _kill_one(self) -> None:
-        """One that has done something since it was started.
-
-        A process that is killed before proves nothing, and on a busy machine none would ever get further.
-        """
-        working = [
-            job
-            for job, process in self._processes.items()
-            if process.poll() is None and _has_worked(job, self._lives[job])
-        ]
-        if working:
-            victim = self._processes[self._random.choice(working)]
-            victim.kill()
-            victim.wait()
-            self.report.kills += 1
+    def _has_published(self, member: Running) -> bool:
+        return (member.job.number, self._plan.each - 1) in self._confirmed
 
     def _read(self) -> None:
-        for journal in self._journals.values():
-            self.report.handled.update(journal.read())
+        for member in self._members:
+            (self._confirmed if member.kind == "producer" else self._done).update(member.read())
 
-
-class Journal:
-    """What one consumer has handled, read as it grows."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._at = 0
-        self.entries: list[tuple[int, int, int]] = []
-
-    def read(self) -> list[tuple[int, int]]:
-        if not self._path.exists():
-            return []
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            new = file.read()
-        whole = new[: new.rfind(b"\n") + 1]
-        self._at += len(whole)
-        found = [
-            (int(when), int(producer), int(number))
-            for when, producer, number in (
-                line.split() for line in whole.splitlines() if not line.startswith(READY.strip())
-            )
-        ]
-        self.entries += found
-        return [(producer, number) for _, producer, number in found]
-
-
-def unordered(journals: Iterable[Journal]) -> int:
-    """How many messages were handled for the first time after a later one of their key."""
-    first: dict[tuple[int, int], int] = {}
-    for journal in journals:
-        for when, producer, number in journal.entries:
-            first[producer, number] = min(when, first.get((producer, number), when))
-    by_key: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for (producer, number), _ in sorted(first.items(), key=lambda item: item[1]):
-        by_key[producer, number % KEYS].append(number)
-    return sum(
-        later < highest
-        for numbers in by_key.values()
-        for later, highest in zip(numbers[1:], _running_highest(numbers), strict=False)
-    )
-
-
-def _running_highest(numbers: list[int]) -> list[int]:
-    highest: list[int] = []
-    for number in numbers:
-        highest.append(max(number, highest[-1]) if highest else number)
-    return highest
-
-
-def _readies(job: Job) -> int:
-    return job.journal.read_bytes().count(READY) if job.journal.exists() else 0
-
-
-def _has_worked(job: Job, lives: int) -> bool:
-    """Whether it came to be ready once more, and wrote something behind that."""
-    if not job.journal.exists():
-        return False
-    before, ready, after = job.journal.read_bytes().rpartition(READY)
-    return bool(ready) and before.count(READY) >= lives and b"\n" in after
+    def _end(self) -> None:
+        """What consumers have begun they finish and acknowledge: that belongs to the history."""
+        processes = [each.process for each in self._members if each.process is not None]
+        for process in processes:
+            process.terminate()
+        deadline = time.monotonic() + END_TIMEOUT_S
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            process.kill()
+            process.wait()

@@ -1,28 +1,30 @@
-"""A process of the soak: a producer or a consumer that may be killed at any moment.
+"""A process of a run: a producer or a consumer that may be killed at any moment.
 
-    python -m tests.soak.worker producer|consumer FOLDER BROKER NUMBER COUNT BATCH PAUSE
+    python -m tests.soak.worker JOB
 
-Both write what they did to a file of their own, line by line, straight to the system: what is written is
-there whatever happens to the process. A producer goes on behind what it knows to be confirmed.
+Both write what they do to their history. A producer goes on behind what it knows to be confirmed.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 import sys
-import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dragoman import Client, ClientOptions, endpoint, record
+from dragoman import Client, ClientOptions, EndpointOptions, endpoint, record
+from dragoman.client.connecting import open_broker
 from dragoman.core.errors import DragomanError
+from tests.soak.history import Event, Identity, Reader, Writer
+from tests.soak.recording import record_calls
 
-CHANNEL = "soak"
 GROUP = "soak"
+PARTITIONS = 4
 KEYS = 8
 """Per producer. Each producer has keys of its own, so that the order of a key is the order of its sender."""
-READY = b"ready\n"
 
 
 @record
@@ -34,97 +36,100 @@ class Tick:
 @dataclass(frozen=True)
 class Job:
     kind: str
-    folder: Path
-    broker: str
     number: int
+    folder: str
+    broker: str
+    channel: str
     count: int
+    """How many messages a producer publishes."""
     batch: int
-    pause: float
+    pause_s: float
+    """How long a producer rests between batches."""
+    concurrency: int
+    handling_s: float
+    """How long a handler takes at most."""
 
     @property
-    def journal(self) -> Path:
-        return self.folder / f"{self.kind}-{self.number}"
+    def name(self) -> str:
+        return f"{self.kind}-{self.number}"
 
     @property
-    def registry(self) -> str:
-        return f"sqlite://{self.folder / 'registry.db'}"
+    def history(self) -> Path:
+        return Path(self.folder) / f"{self.name}.history"
 
-    @property
-    def arguments(self) -> list[str]:
-        return [
-            self.kind,
-            str(self.folder),
-            self.broker,
-            str(self.number),
-            str(self.count),
-            str(self.batch),
-            str(self.pause),
-        ]
+    def written(self) -> str:
+        return json.dumps(asdict(self))
 
-    @classmethod
-    def parse(cls, arguments: list[str]) -> Job:
-        kind, folder, broker, number, count, batch, pause = arguments
-        return cls(kind, Path(folder), broker, int(number), int(count), int(batch), float(pause))
-
-    def client(self, *controllers: object) -> Client:
-        options = ClientOptions(group=GROUP, name=f"{self.kind}-{self.number}", window=256)
-        return Client(self.broker, self.registry, controllers, options=options)
+    @asynccontextmanager
+    async def client(self, history: Writer, *controllers: object) -> AsyncIterator[Client]:
+        broker, _ = open_broker(self.broker)
+        record_calls(broker, self.channel, history)
+        options = ClientOptions(group=GROUP, name=self.name, partitions=PARTITIONS, window=256)
+        registry = f"sqlite://{self.folder}/registry.db"
+        try:
+            await broker.connect()
+            async with Client(broker, registry, controllers, options=options) as client:
+                history.write("ready")
+                yield client
+        finally:
+            await broker.close()
 
 
-def confirmed(journal: Path) -> int:
-    """How many of a producer's messages are known to be accepted. A line that was cut off does not count."""
-    if not journal.exists():
-        return 0
-    lines = journal.read_bytes().split(b"\n")[:-1]
-    return max((int(line) for line in lines if line.isdigit()), default=0)
+def key_of(message: Identity) -> tuple[int, int]:
+    producer, number = message
+    return producer, number % KEYS
 
 
-def _key(tick: Tick) -> str:
-    return f"{tick.producer}-{tick.number % KEYS}"
+def confirmed(events: list[Event]) -> int:
+    """How many of a producer's messages are known to be accepted."""
+    return max((event[4] for event in events if event[0] == "confirmed"), default=0)
 
 
-async def produce(job: Job, journal: int) -> None:
-    done = confirmed(job.journal)
-    async with job.client() as client:
-        os.write(journal, READY)
+async def produce(job: Job, history: Writer) -> None:
+    done = confirmed(Reader(job.history).read())
+    async with job.client(history) as client:
         while done < job.count:
-            batch = [Tick(job.number, number) for number in range(done, min(done + job.batch, job.count))]
+            until = min(done + job.batch, job.count)
+            batch = [Tick(job.number, number) for number in range(done, until)]
+            history.write("sending", job.number, done, until)
             try:
                 await client.publish_many(
-                    CHANNEL, batch, key=lambda tick: f"{job.number}-{tick.number % KEYS}"
+                    job.channel, batch, key=lambda tick: f"{job.number}-{tick.number % KEYS}"
                 )
             except DragomanError:
                 # It is not known which were accepted: all of them are sent again.
                 await asyncio.sleep(0.1)
                 continue
-            done += len(batch)
-            os.write(journal, b"%d\n" % done)
-            await asyncio.sleep(job.pause)
+            history.write("confirmed", job.number, done, until)
+            done = until
+            await asyncio.sleep(job.pause_s)
 
 
-async def consume(job: Job, journal: int) -> None:
-    @endpoint(CHANNEL)
+async def consume(job: Job, history: Writer) -> None:
+    @endpoint(job.channel, options=EndpointOptions(concurrency=job.concurrency))
     async def on_tick(tick: Tick) -> None:
-        # One clock for all processes of the machine: the order of handling can be told from it.
-        os.write(journal, b"%d %d %d\n" % (time.monotonic_ns(), tick.producer, tick.number))
+        history.write("begun", tick.producer, tick.number)
+        if job.handling_s:
+            # Some take longer, so that handlers that work at once are not equally far.
+            await asyncio.sleep(job.handling_s / (1 if tick.number % 7 == 0 else 8))
+        history.write("handled", tick.producer, tick.number)
 
-    async with job.client(on_tick) as client:
-        os.write(journal, READY)
+    async with job.client(history, on_tick) as client:
         await client.run()
 
 
 async def main(job: Job) -> None:
     """Until it is done; a server that is away at the start is waited for."""
-    journal = os.open(job.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    history = Writer(job.history)
     while True:
         try:
-            await (produce if job.kind == "producer" else consume)(job, journal)
+            await (produce if job.kind == "producer" else consume)(job, history)
         except DragomanError as error:
-            print(f"{job.journal.name}: {error}", file=sys.stderr)
+            print(f"{job.name}: {error}", file=sys.stderr)
             await asyncio.sleep(0.2)
         else:
             return
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Job.parse(sys.argv[1:])))
+    asyncio.run(main(Job(**json.loads(sys.argv[1]))))
