@@ -74,7 +74,7 @@ class Verdict:
     double_owned: list[str] = field(default_factory=list)
     """Pairs of accepted acknowledgements, one of which is that of a former owner."""
     early: list[Identity] = field(default_factory=list)
-    """Acknowledged by a process that had been given them, before anybody had handled them."""
+    """Acknowledged by a process that had been given them, before anybody had handled them, and accepted."""
     overlapping: int = 0
     """Handlings that began while another process was handling a message of the same partition. Nobody can
     prevent them if a member is stopped or cut off. Without that there are none."""
@@ -148,9 +148,13 @@ class _Evidence:
         begun: dict[Identity, int] = {}
         given: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         """By receiver and partition: when each offset was last given."""
+        offsets: dict[tuple[int, int], dict[Identity, int]] = defaultdict(dict)
+        """By receiver and partition: the offset under which each message was last given."""
         unhandled: dict[tuple[int, int], dict[int, Identity]] = defaultdict(dict)
         places: dict[Identity, set[tuple[int, int, int]]] = defaultdict(set)
         calls: dict[int, tuple[int, int, list[tuple[int, int, int]]]] = {}
+        passed: dict[int, list[tuple[tuple[int, int], int]]] = {}
+        """By call the messages that it acknowledges and that are not handled."""
         for event in events:
             match event:
                 case ["sending", _, producer, first, until]:
@@ -161,9 +165,12 @@ class _Evidence:
                     for partition, offset, producer, number in deliveries:
                         message = producer, number
                         self._partitions[self._key_of(message)] = partition
-                        given[receiver, partition][offset] = at
-                        unhandled[receiver, partition][offset] = message
-                        places[message].add((receiver, partition, offset))
+                        place = receiver, partition
+                        given[place][offset] = at
+                        _void(unhandled[place], offsets[place].get(message, offset), offset)
+                        offsets[place][message] = offset
+                        unhandled[place][offset] = message
+                        places[message].add((*place, offset))
                 case ["begun", at, producer, number]:
                     begun[producer, number] = at
                 case ["handled", at, producer, number]:
@@ -174,9 +181,12 @@ class _Evidence:
                     self._aside.setdefault((producer, number), at)
                     self._settle(places.pop((producer, number), ()), unhandled)
                 case ["acknowledging", at, call, receiver, marks]:
-                    for partition, offset in marks:
-                        left = unhandled[receiver, partition]
-                        self._passed += [(at, left.pop(each)) for each in sorted(left) if each <= offset]
+                    passed[call] = [
+                        ((receiver, partition), each)
+                        for partition, offset in marks
+                        for each in unhandled[receiver, partition]
+                        if each <= offset
+                    ]
                     received = [
                         (partition, offset, given[receiver, partition].get(offset, at))
                         for partition, offset in marks
@@ -184,6 +194,9 @@ class _Evidence:
                     calls[call] = at, receiver, received
                 case ["acknowledged", at, call]:
                     called, receiver, received = calls.pop(call)
+                    for place, offset in passed.pop(call):
+                        if offset in unhandled[place]:
+                            self._passed.append((called, unhandled[place].pop(offset)))
                     for partition, offset, when in received if self._answered else ():
                         self._accepted[partition].append(
                             Acknowledgement(called, at, (*process, receiver), offset, when)
@@ -247,6 +260,15 @@ class _Evidence:
             if partition is not None:
                 by_partition[partition].append(each)
         return sum(map(_overlaps, by_partition.values()))
+
+
+def _void(unhandled: dict[int, Identity], before: int, offset: int) -> None:
+    """A message comes again under another offset, and so do all that came behind it.
+
+    That is so where offsets count within a connection, and this is a new one.
+    """
+    for each in [each for each in unhandled if before <= each < offset]:
+        del unhandled[each]
 
 
 def stale_pairs(

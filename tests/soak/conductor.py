@@ -71,10 +71,14 @@ class Running:
     """A member and the process that it is at the moment. Implements ``nemesis.Member``."""
 
     job: Job
+    settled: set[Identity]
+    """What it has handled or put aside, and a producer confirmed, is added here."""
     process: subprocess.Popen[bytes] | None = None
     environment: dict[str, str] = field(default_factory=dict)
     is_ready: bool = False
     worked: bool = False
+    at_work: int = 0
+    """How many of its handlers or publishing calls are at work."""
 
     def __post_init__(self) -> None:
         self.name = self.job.name
@@ -84,6 +88,11 @@ class Running:
     @property
     def has_worked(self) -> bool:
         return self.worked and self.process is not None and self.process.poll() is None
+
+    @property
+    def is_busy(self) -> bool:
+        self.read()
+        return self.has_worked and self.at_work > 0
 
     def start(self) -> None:
         self.is_ready = self.worked = False
@@ -97,21 +106,29 @@ class Running:
                 env={**os.environ, **self.environment},
             )
 
-    def read(self) -> Iterator[Identity]:
-        """The messages that were handled or put aside, or of a producer confirmed, since the last call."""
+    def read(self) -> None:
+        """Take note of what it has done since the last call."""
         for event in self.reader.read():
+            self.worked = self.is_ready
             match event:
                 case ["life", *_]:
                     self.is_ready = self.worked = False
+                    self.at_work = 0
                 case ["ready", *_]:
                     self.is_ready = True
-                case _:
-                    self.worked = self.is_ready
-            match event:
+                case ["begun", *_]:
+                    self.at_work += 1
+                case ["sending", *_]:
+                    # An error may have ended the call before this one.
+                    self.at_work = 1
                 case ["confirmed", _, producer, first, until]:
-                    yield from ((producer, number) for number in range(first, until))
-                case ["handled" | "aside", _, producer, number]:
-                    yield producer, number
+                    self.at_work = 0
+                    self.settled.update((producer, number) for number in range(first, until))
+                case ["handled", _, producer, number]:
+                    self.at_work -= 1
+                    self.settled.add((producer, number))
+                case ["aside", _, producer, number]:
+                    self.settled.add((producer, number))
 
 
 class Conductor:
@@ -184,7 +201,8 @@ class Conductor:
                     pause_s=plan.pause_s,
                     concurrency=plan.concurrency,
                     handling_s=plan.handling_s,
-                )
+                ),
+                self._confirmed if kind == "producer" else self._done,
             )
             for kind, count in (("producer", plan.producers), ("consumer", plan.consumers))
             for number in range(count)
@@ -225,7 +243,7 @@ class Conductor:
 
     def _read(self) -> None:
         for member in self._members:
-            (self._confirmed if member.kind == "producer" else self._done).update(member.read())
+            member.read()
 
     def _end(self) -> None:
         """What consumers have begun they finish and acknowledge: that belongs to the history."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.soak.checker import Verdict, check
 from tests.soak.history import Event, Identity
-from tests.soak.worker import key_of
+from tests.soak.worker import KEYS, key_of
 
 Histories = dict[str, list[Event]]
 
@@ -92,17 +92,17 @@ def test_what_was_sent_twice_may_be_handled_twice() -> None:
 
 
 def test_the_first_handlings_of_a_key_are_in_order() -> None:
-    messages = [(0, 0), (0, 8), (0, 16), (0, 1)]
-    found = verdict(published(*messages), handled(1, (0, 0), (0, 16), (0, 8), (0, 1)))
-    assert found.reordered == [(0, 8)]
+    messages = [(0, 0), (0, KEYS), (0, 2 * KEYS), (0, 1)]
+    found = verdict(published(*messages), handled(1, (0, 0), (0, 2 * KEYS), (0, KEYS), (0, 1)))
+    assert found.reordered == [(0, KEYS)]
 
 
 def test_a_repetition_is_no_disorder() -> None:
-    assert not verdict(published((0, 0), (0, 8)), handled(1, (0, 0), (0, 8), (0, 0))).reordered
+    assert not verdict(published((0, 0), (0, KEYS)), handled(1, (0, 0), (0, KEYS), (0, 0))).reordered
 
 
 def test_the_order_is_told_over_several_members() -> None:
-    found = verdict(published((0, 0), (0, 8)), handled(9, (0, 0)), handled(1, (0, 8)))
+    found = verdict(published((0, 0), (0, KEYS)), handled(9, (0, 0)), handled(1, (0, KEYS)))
     assert found.reordered == [(0, 0)]
 
 
@@ -112,6 +112,20 @@ def test_an_acknowledgement_before_the_handling_is_early() -> None:
         [*received(1, 0, 1), *handled(2, (0, 1)), *acknowledged(0, 4, 5, 1), *handled(6, (0, 0))],
     )
     assert found.early == [(0, 0)]
+
+
+def test_an_early_acknowledgement_that_is_refused_does_no_harm() -> None:
+    """A member drops what it has lost, and acknowledges what it had handled behind it."""
+    refused: list[Event] = [["acknowledging", 4, 0, 0, [[0, 1]]], ["refused", 5, 0, "broker.revoked"]]
+    found = verdict(published((0, 0), (0, 1)), [*received(1, 0, 1), *handled(2, (0, 1)), *refused])
+    assert found.early == []
+
+
+def test_offsets_may_begin_anew_with_each_connection() -> None:
+    begun = [*received(1, 0, 1), *handled(2, (0, 0))]
+    again: list[Event] = [["received", 4, 0, [[0, 2, 0, 0]]], ["received", 5, 0, [[0, 3, 0, 1]]]]
+    rest = [*handled(6, (0, 0)), *acknowledged(0, 8, 9, 2), *handled(10, (0, 1))]
+    assert verdict(published((0, 0), (0, 1)), [*begun, *again, *rest]).early == []
 
 
 def test_what_another_member_has_handled_may_be_passed() -> None:
@@ -288,7 +302,7 @@ def test_every_message_that_is_taken_out_of_a_history_is_found_lost(seed: int, d
 
 @given(seed=st.integers(0, 2**32), number=st.integers(0, 19))
 def test_every_handling_that_is_moved_behind_later_ones_is_found(seed: int, number: int) -> None:
-    histories = Model(random.Random(seed), 40).run()
+    histories = Model(random.Random(seed), KEYS + 20).run()
     broken = copy.deepcopy(histories)
     for events in broken.values():
         for event in events:

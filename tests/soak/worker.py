@@ -23,7 +23,7 @@ from tests.soak.recording import record_calls
 
 GROUP = "soak"
 PARTITIONS = 4
-KEYS = 8
+KEYS = 32
 """Per producer. Each producer has keys of its own, so that the order of a key is the order of its sender."""
 
 
