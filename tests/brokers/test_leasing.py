@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 
 from dragoman.core.broker import Sharing
 from dragoman.core.errors import BrokerUnavailable, ConfigurationError, GroupTaken, Revoked
-from dragoman.core.leasing import LeasedReceiver, ShareRecord, committed_in
+from dragoman.core.leasing import LeasedReceiver, ShareRecord, Stored, committed_in
+from dragoman.core.leasing.roster import Roster
 from dragoman.core.message import Message
 from dragoman.core.progress import Progress
 from dragoman.core.seeking import DISORDER, seek
@@ -63,6 +65,29 @@ async def test_a_member_that_hangs_is_out_after_its_lease_and_can_change_nothing
     assert await payloads(hanging) == []
     await other.acknowledge(again[-1:])
     assert await payloads(other) == [b"c"]
+
+
+async def test_a_member_beats_although_others_do_so_while_it_waits_for_the_answer_of_a_slow_one(
+    clock: Time,
+) -> None:
+    shelf, lines = Shelf(), Lines(2)
+    living, records = await member("living", shelf, lines)
+    await member("silent", shelf, lines)
+    await beat(clock, 1, living)
+    begun = Roster.decode(shelf.records["roster"].data).members["living"].beat
+
+    async def gone(seats: Collection[str]) -> set[str]:
+        """It takes a second, and each time another member has changed the roster meanwhile."""
+        clock.now += 1.0
+        stored = shelf.records["roster"]
+        shelf.records["roster"] = Stored(stored.data, stored.revision + 1)
+        return set()
+
+    records.gone = gone  # type: ignore[method-assign]
+    clock.now += 5.0
+    await living.extend()
+
+    assert Roster.decode(shelf.records["roster"].data).members["living"].beat > begun
 
 
 async def test_what_retention_removed_before_a_message_is_not_delivered_with_it(clock: Time) -> None:

@@ -113,12 +113,12 @@ class Membership:
     async def _update(self, change: Callable[[Roster], None]) -> None:
         """Change the roster; again if somebody else did so meanwhile."""
         for failures in range(1, TRIES + 1):
+            self._seat = await self._records.seat()
             [stored] = await self._records.load([ROSTER])
             if stored is None:
                 await self._open()
             roster = Roster(self._subscription.durable) if stored is None else Roster.decode(stored.data)
-            self._seat = await self._records.seat()
-            await self._watch.observe(roster, self._records)
+            self._watch.note(roster)
             change(roster)
             before = 0 if stored is None else stored.revision
             [revision] = await self._records.save([Change(ROSTER, roster.encode(), before)])

@@ -24,13 +24,23 @@ class Watch:
         self._ask_at = 0.0
 
     async def observe(self, roster: Roster, records: Records) -> None:
+        """Note who beats, and ask for those that are silent: that takes as long as they take to answer."""
+        self.note(roster)
+        if await self._look_for_silent(records, roster):
+            self.note(roster)
+
+    def note(self, roster: Roster) -> None:
+        """Note who beats, without asking anybody.
+
+        Between reading the roster and changing it there must be nothing to wait for: others change it, too,
+        and whoever asks a slow member in between is always too late.
+        """
         now = time.monotonic()
         others = {name: member for name, member in roster.members.items() if name != self._own}
         for name, member in others.items():
             if self._beats.get(name, (-1, 0.0))[0] != member.beat:
                 self._beats[name] = member.beat, now
         self._beats = {name: seen for name, seen in self._beats.items() if name in others}
-        await self._look_for_silent(roster, records, now)
         self.dead = {
             name
             for name, member in others.items()
@@ -41,16 +51,20 @@ class Watch:
         seen = self._gone.get(name)
         return seen is not None and seen[0] == beat and now - seen[1] >= GRACE
 
-    async def _look_for_silent(self, roster: Roster, records: Records, now: float) -> None:
+    async def _look_for_silent(self, records: Records, roster: Roster) -> bool:
+        """Whether anybody was asked for."""
+        now = time.monotonic()
         silent = {name for name, (_, since) in self._beats.items() if now - since >= ASK_AFTER}
         self._gone = {name: seen for name, seen in self._gone.items() if name in silent}
         if not silent or now < self._ask_at:
-            return
+            return False
         self._ask_at = now + ASK_AFTER
         gone = await records.gone({roster.members[name].seat for name in silent})
+        now = time.monotonic()
         for name in silent:
             member = roster.members[name]
             if member.seat not in gone:
                 self._gone.pop(name, None)
             elif self._gone.get(name, (-1, 0.0))[0] != member.beat:
                 self._gone[name] = member.beat, now
+        return True
