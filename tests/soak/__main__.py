@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +35,15 @@ def main() -> int:
                     if row is not None:
                         rows.append(row)
     if given.page is not None:
-        command = f"python -m tests.soak {' '.join(sys.argv[1:])}"
-        given.page.write_text(with_results(given.page.read_text(), rows, command))
+        given.page.write_text(with_results(given.page.read_text(), rows, _command(given)))
     return 0 if all(row.is_good for row in rows) else 1
+
+
+def _command(given: argparse.Namespace) -> str:
+    """What makes the same runs again."""
+    schemes = [] if given.schemes == SCHEMES else given.schemes
+    messages = [] if given.messages is None else ["--messages", str(given.messages)]
+    return " ".join(["python -m tests.soak", *schemes, "--run", *given.run, *messages])
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -76,8 +76,8 @@ class Verdict:
     early: list[Identity] = field(default_factory=list)
     """Acknowledged by a process that had been given them, before anybody had handled them, and accepted."""
     overlapping: int = 0
-    """Handlings that began while another process was handling a message of the same partition. Nobody can
-    prevent them if a member is stopped or cut off. Without that there are none."""
+    """Handlings that had not ended when another process began to handle a message of the same partition.
+    Nobody can prevent that if a member is stopped or cut off."""
 
     @property
     def is_sound(self) -> bool:
@@ -292,10 +292,11 @@ def stale_pairs(
 
 
 def _overlaps(handlings: Sequence[Handling]) -> int:
-    """How many began while a handling of another process, which had begun before, was going on."""
-    ends: dict[Process, int] = {}
-    count = 0
+    """How many had not ended when another process began one."""
+    found: set[Handling] = set()
+    going_on: list[Handling] = []
     for each in sorted(handlings):
-        count += any(end > each.begun for process, end in ends.items() if process != each.process)
-        ends[each.process] = max(each.handled, ends.get(each.process, 0))
-    return count
+        going_on = [other for other in going_on if other.handled > each.begun]
+        found.update(other for other in going_on if other.process != each.process)
+        going_on.append(each)
+    return len(found)

@@ -82,9 +82,6 @@ class Nemesis(ABC):
     """Every other member goes to the server through a proxy."""
     quick_leases = False
     """The brokers notice after a few seconds that a member hangs."""
-    bends_ownership = False
-    """A member may be stopped or cut off for longer than its lease: its handler cannot know that the
-    partition has moved, and overlaps with that of the new owner."""
 
     def __init__(self, strikes: int, hold_s: float = 0.0) -> None:
         self.strikes = strikes
@@ -130,7 +127,6 @@ class StopMember(Nemesis):
     name = "stop-member"
     title = "A consumer is stopped for longer than its lease (SIGSTOP, SIGCONT)"
     quick_leases = True
-    bends_ownership = True
     _stopped: subprocess.Popen[bytes] | None = None
 
     def strike(self, stage: Stage) -> bool:
@@ -149,7 +145,6 @@ class StopMember(Nemesis):
 
 class _ServerNemesis(Nemesis):
     quick_leases = True
-    bends_ownership = True
 
     def suits(self, scheme: str) -> bool:
         return scheme != "embedded"

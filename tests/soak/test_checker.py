@@ -188,11 +188,11 @@ def test_two_receivers_of_one_process_are_two_owners() -> None:
     assert len(verdict(published((0, 0)), events).double_owned) == 1
 
 
-def test_handlers_of_two_members_overlap_in_a_partition_only_if_it_moved_too_early() -> None:
+def test_a_handling_that_overlaps_with_those_of_another_member_counts_once() -> None:
     first = [*received(1, 0), ["begun", 2, 0, 0], ["handled", 6, 0, 0]]
-    second = [*received(1, 1), ["begun", 5, 0, 1], ["handled", 7, 0, 1]]
+    second = [*received(1, 1, 3), *handled(3, (0, 1)), ["begun", 5, 0, 3], ["handled", 7, 0, 3]]
     elsewhere = [["received", 1, 0, [[3, 5, 0, 2]]], ["begun", 5, 0, 2], ["handled", 7, 0, 2]]
-    assert verdict(published((0, 0), (0, 1), (0, 2)), first, second, elsewhere).overlapping == 1
+    assert verdict(published((0, 0), (0, 1), (0, 2), (0, 3)), first, second, elsewhere).overlapping == 1
 
 
 def test_what_was_begun_and_not_ended_is_not_handled() -> None:
