@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Hundreds of processes are started here, Spark's workers among them: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test classes check format bench docs simulate soak clean lock java setup
+.PHONY: help demo test classes check format bench docs simulate soak guarantees clean lock java setup
 
 help:
 	@echo "make demo    see typed messages go through contract, broker and endpoint, surviving a kill"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench   run the benchmarks beside their peers"
 	@echo "make soak    200,000 messages through each broker, with processes and servers killed"
 	@echo "make simulate  make up faults from seeds; WORLD=delivery SEED=42 replays one, SEEDS=100000 runs many"
+	@echo "make guarantees  disturb each broker, check what became of the messages, write docs/guarantees.md"
 	@echo "make docs    build the documentation"
 	@echo "make clean   remove everything that was made"
 
@@ -58,6 +59,9 @@ SEEDS ?= 1000
 
 simulate: setup
 	@$(BIN)/python -m dragoman.testing.simulation $(WORLD) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+guarantees: setup java
+	@$(BIN)/python -m tests.soak --run all --page docs/guarantees.md
 
 docs: setup
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

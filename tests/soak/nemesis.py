@@ -184,10 +184,10 @@ class StopServer(_ServerNemesis):
 
 
 class CutNetwork(_ServerNemesis):
-    """The network of half of the members is gone: connections end, the next time they only fall silent."""
+    """The network of every other member is gone: connections end, the next time they only fall silent."""
 
     name = "cut-network"
-    title = "Half of the members lose the network: connections end, or fall silent"
+    title = "Some members lose the network: connections end, or fall silent"
     cuts_network = True
 
     def __init__(self, strikes: int, hold_s: float = 0.0) -> None:
@@ -206,10 +206,10 @@ class CutNetwork(_ServerNemesis):
 
 
 class SlowNetwork(_ServerNemesis):
-    """All that half of the members send and receive comes later."""
+    """All that every other member sends and receives comes later."""
 
     name = "slow-network"
-    title = "Half of the members have a slow network"
+    title = "Some members have a slow network"
     cuts_network = True
     quick_leases = False
     delay_s = 0.1
