@@ -116,11 +116,17 @@ def test_a_slow_network_holds_each_piece_up(echo: str) -> None:
         connection.settimeout(0.2)
         with pytest.raises(TimeoutError):
             connection.recv(1)
-    with Proxy(echo) as proxy, connect(proxy) as connection:
+        connection.settimeout(PATIENCE)
+        proxy.restore()
+        assert hear(connection, 5) == b"later"
         proxy.slow(0.01)
         assert say(connection, b"a") == b"a"
-        proxy.restore()
-        assert say(connection, b"b") == b"b"
+
+
+def test_a_slow_network_can_be_closed_at_once(echo: str) -> None:
+    with Proxy(echo) as proxy, connect(proxy) as connection:
+        proxy.slow(3600.0)
+        connection.sendall(b"never")
 
 
 def test_the_url_leads_through_the_proxy_with_all_else_as_it_was() -> None:

@@ -39,6 +39,8 @@ class Proxy:
         self._flowing = asyncio.Event()
         self._is_cut = False
         self._delay_s = 0.0
+        self._hurrying = asyncio.Event()
+        """Set unless the network is slow."""
 
     @property
     def url(self) -> str:
@@ -50,6 +52,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="dragoman-proxy", daemon=True)
         self._flowing.set()
+        self._hurrying.set()
         self._thread.start()
         starting = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
         starting.result()
@@ -80,6 +83,7 @@ class Proxy:
 
         def delay() -> None:
             self._delay_s = delay_s
+            self._hurrying.clear()
 
         self._do(delay)
 
@@ -101,7 +105,7 @@ class Proxy:
 
     def _restore(self) -> None:
         self._is_cut = False
-        self._delay_s = 0.0
+        self._hurrying.set()
         self._flowing.set()
 
     def _abort(self) -> None:
@@ -149,8 +153,10 @@ class Proxy:
         """One direction. Its end is the end of the connection as a whole."""
         with contextlib.suppress(OSError):
             while chunk := await reader.read(CHUNK):
-                if self._delay_s:
-                    await asyncio.sleep(self._delay_s)
+                if not self._hurrying.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._delay_s):
+                            await self._hurrying.wait()
                 await self._flowing.wait()
                 writer.write(chunk)
                 await writer.drain()
