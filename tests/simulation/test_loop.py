@@ -240,3 +240,15 @@ def test_sets_of_tasks_have_the_same_order_in_each_run() -> None:
         return names
 
     assert run(work) == run(work)
+
+
+def test_an_interrupt_ends_the_simulation_and_not_a_process_in_it() -> None:
+    async def work(loop: SimulatedLoop) -> None:
+        async def interrupted() -> None:
+            raise KeyboardInterrupt
+
+        loop.spawn(Process("one"), interrupted())
+        await asyncio.sleep(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(work)

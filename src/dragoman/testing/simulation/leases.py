@@ -225,6 +225,8 @@ class Member:
         self._random = Random(f"{name} {scene.seed}")
         self._opened = 0
         self._flying: dict[int, dict[int, Message]] = {}
+        self._finished: set[tuple[int, int]] = set()
+        """Handled. A member whose acknowledgement failed repeats it; it must not release them."""
         self.task = scene.loop.spawn(self.process, self._live(), "main")
 
     @property
@@ -299,6 +301,7 @@ class Member:
             if (share := membership.shares.get(partition)) is not None and not receiver.lost(message):
                 self._scene.journal.delivered(self.name, share.record.epoch, message)
             self._flying.setdefault(partition, {})[offset] = message
+            self._finished.discard((partition, offset))
 
     async def _handle(self, receiver: LeasedReceiver, partition: int) -> None:
         """Handle some messages in order, acknowledge the last of them, perhaps give back the next one."""
@@ -309,12 +312,14 @@ class Member:
         handled = offsets if calm else offsets[: random.randint(0, len(offsets))]
         if handled:
             self._scene.journal.handled[partition].update(handled)
+            self._finished |= {(partition, offset) for offset in handled}
             last = flying[handled[-1]]
             await receiver.acknowledge([last])
             for offset in handled:
                 del flying[offset]
-        if flying and random.random() < 0.3 and not calm:
-            offset = random.choice(sorted(flying))
+        unhandled = [each for each in sorted(flying) if (partition, each) not in self._finished]
+        if unhandled and random.random() < 0.3 and not calm:
+            offset = random.choice(unhandled)
             delay = random.choice((0.0, 0.5, 3.0))
             message = flying[offset]
             for later in [each for each in flying if each >= offset]:

@@ -58,7 +58,7 @@ class Process:
     clock_offset_s: float = 0.0
     """How far the wall clock of this process is off."""
     exited: BaseException | None = None
-    """The ``SystemExit`` or ``KeyboardInterrupt`` that ended the program."""
+    """The ``SystemExit`` that ended the program."""
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     _held: list[_Entry] = field(default_factory=list)
 
@@ -112,7 +112,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.failure: BaseException | None = None
         """Raised out of the run as soon as the current step has ended, whatever the step does about it."""
         self.on_exit: Callable[[Process], None] = lambda process: None
-        """Told when ``SystemExit`` or ``KeyboardInterrupt`` leaves a task of a process."""
+        """Told when ``SystemExit`` leaves a task of a process."""
         self._disorder = disorder
         self._now = 1000.0
         self._ready: deque[_Entry] = deque()
@@ -302,7 +302,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._now += self.random.choice(STEP_COSTS_S)
         try:
             entry.handle._run()
-        except (SystemExit, KeyboardInterrupt) as error:
+        except SystemExit as error:
+            # Not KeyboardInterrupt: whoever runs the simulation wants to end it.
             if entry.process is None:
                 raise
             entry.process.exited = error
