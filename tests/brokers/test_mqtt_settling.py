@@ -17,9 +17,7 @@ from dragoman.adapters.mqtt.seats import Seat, Table, read_seat
 from dragoman.core.broker import Sharing, Subscription
 from dragoman.core.channel import Channel
 from dragoman.core.errors import BrokerUnavailable
-from dragoman.core.message import Message
-from tests.brokers.mqtt_servers import PATIENCE, opened, received, serving, unique
-from tests.client.waiting import until
+from tests.brokers.mqtt_servers import PATIENCE, opened, serving, unique
 from tests.services.mosquitto import Mosquitto
 
 GROUP = "group"
@@ -118,73 +116,6 @@ async def test_a_server_that_has_no_room_for_a_session_is_told_and_nobody_waits_
     assert [seat.member for seat in left] == [None, None]
     # There was room for one session, which is there now.
     assert sorted(seat.kept for seat in left) == [False, True]
-
-
-async def test_a_partition_moves_once_nothing_of_it_is_in_flight(mosquitto_server: Mosquitto) -> None:
-    name, count = unique(), 40
-    async with opened(mosquitto_server.url) as one, opened(mosquitto_server.url) as two:
-        await one.create(Channel(name, 4))
-        first = await one.subscribe(Subscription((name,), GROUP))
-        assert first.partitions == 4
-        await one.publish([Message(name, b"%d" % number, partition=number % 4) for number in range(count)])
-        held = await received(first, count)
-        second = await two.subscribe(Subscription((name,), GROUP))
-        await until(lambda: len(first.leaving) == 2)
-        leaving = {partition for _, partition in first.leaving}
-        # Publishing goes through the server after the claims that a member could have made.
-        await one.publish([Message(name, b"next", partition=number) for number in range(4)])
-        staying = await received(first, 2)
-        assert {message.partition for message in staying} == set(range(4)) - leaving
-        assert first.partitions == 4
-        assert not any(first.lost(message) for message in held)
-        await first.release([message for message in held if message.partition in leaving][-1:])
-        done = [message for message in held if message.partition not in leaving]
-        rest = [message for message in held if message.partition in leaving][:-1]
-        await first.acknowledge([*done, *staying, *rest])
-        back = [message for message in held if message.partition in leaving][-1]
-        found = await received(second, 3)
-        assert sorted(message.payload or b"" for message in found) == [back.payload, b"next", b"next"]
-        assert (first.partitions, second.partitions) == (2, 2)
-        await second.acknowledge(found)
-
-
-async def test_a_member_that_does_not_finish_gives_its_partition_up_after_the_handover(
-    mosquitto_server: Mosquitto,
-) -> None:
-    name, url = unique(), f"{mosquitto_server.url}?handover=0.1"
-    async with opened(url) as one, opened(url) as two:
-        await one.create(Channel(name, 2))
-        first = await one.subscribe(Subscription((name,), GROUP))
-        await one.publish([Message(name, b"%d" % number, partition=number) for number in range(2)])
-        held = await received(first, 2)
-        second = await two.subscribe(Subscription((name,), GROUP))
-        [again] = await received(second, 1)
-        assert [first.lost(message) for message in held] == [each.payload == again.payload for each in held]
-
-
-async def test_a_member_that_leaves_waits_until_the_server_has_read_what_it_acknowledged(
-    mosquitto_server: Mosquitto,
-) -> None:
-    name = unique()
-    with mosquitto_server.proxy() as proxy:
-        broker = MqttBroker(f"{proxy.url}?timeout=60&keep_alive=600")
-        await broker.connect()
-        await broker.create(Channel(name, 2))
-        receiver = await broker.subscribe(Subscription((name,), GROUP))
-        await broker.publish([Message(name, b"%d" % number, partition=number % 2) for number in range(20)])
-        held = await received(receiver, 20)
-        proxy.stall()
-        await receiver.acknowledge(held)
-        closing = asyncio.create_task(broker.close())
-        # Longer than any time after which it used to hang up by itself.
-        await asyncio.wait((closing,), timeout=3)
-        proxy.restore()
-        async with asyncio.timeout(PATIENCE):
-            await closing
-    async with opened(mosquitto_server.url) as broker:
-        receiver = await broker.subscribe(Subscription((name,), GROUP))
-        await broker.publish([Message(name, b"last", partition=number) for number in range(2)])
-        assert [message.payload for message in await received(receiver, 2)] == [b"last", b"last"]
 
 
 def test_seats_written_by_earlier_releases_are_kept() -> None:

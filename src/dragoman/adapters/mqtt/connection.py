@@ -20,6 +20,8 @@ T = TypeVar("T")
 FLUSH = 64 * 1024
 """So many bytes are collected before they go to the system."""
 LAST_PACKET = 0xFFFF
+GOODBYE = 2.0
+"""Seconds that the server may take to hang up."""
 
 
 class Outgoing(NamedTuple):
@@ -212,7 +214,7 @@ class Connection(asyncio.Protocol):
         if self.ended is None and self._transport is not None:
             self._transport.write(wire.disconnect(self._version, session_expiry))
             # The server hangs up when it has read all. To hang up first could throw away what it has not.
-            await asyncio.wait((self._over,), timeout=self._timeout)
+            await asyncio.wait((self._over,), timeout=GOODBYE)
         self._end(BrokerUnavailable("The connection is closed.", next="Open it again."))
 
     def abort(self) -> None:

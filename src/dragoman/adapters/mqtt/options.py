@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from dragoman.adapters.mqtt.wire import V5, V311
 from dragoman.core.errors import ConfigurationError
 from dragoman.core.loading import redacted
-from dragoman.core.options import one_of, positive, positive_int, read_options
+from dragoman.core.options import one_of, positive_int, read_options
 
 _VERSIONS = {"5": V5, "3.1.1": V311}
 
@@ -39,8 +39,6 @@ class Options:
     """Seconds of silence after which a connection is taken for dead."""
     timeout: float = 10.0
     """Seconds that the server may take to answer."""
-    handover: float = 30.0
-    """Seconds that a partition which is to move waits until what is in flight is acknowledged."""
     prefix: str = "dragoman"
     """Where channels and groups are declared, as retained messages."""
     will_channel: str | None = None
@@ -84,7 +82,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "receive_maximum": _maximum,
     "keep_alive": _maximum,
     "timeout": positive_int,
-    "handover": positive,
     "prefix": _prefix,
     "will_channel": str,
     "will_payload": str,

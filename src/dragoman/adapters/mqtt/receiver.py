@@ -44,7 +44,7 @@ class Surroundings:
 
 
 class MqttReceiver:
-    """Implements ``dragoman.core.broker.LeavingReceiver``. A message's partition is its seat."""
+    """Implements ``dragoman.core.broker.Receiver``. A message's partition is the seat by which it came."""
 
     def __init__(self, around: Surroundings, subscription: Subscription) -> None:
         self.closed = False
@@ -62,8 +62,6 @@ class MqttReceiver:
         self._care: asyncio.Task[None] | None = None
         self._trouble: DragomanError | None = None
         self._held: set[Session] = set()
-        self._leaving: dict[Place, float] = {}
-        """Places that others should have, and when they go for good."""
         self._used = time.monotonic()
         self._beat_at = 0.0
         self._receiving = False
@@ -231,7 +229,6 @@ class MqttReceiver:
                 await self._drop(place)
             elif place[0] == channel and place[1] in seats.known and not seats.is_ours(place[1]):
                 await self._settle(seats, place)
-        await self._make_way(channel, seats)
         if seats.is_in_the_way():
             for place in [each for each in self._sessions if each[0] == channel]:
                 await self._get_up(seats, place)
@@ -247,20 +244,6 @@ class MqttReceiver:
                 # Others want the same: their signs of life will tell how many we are.
                 return
 
-    async def _make_way(self, channel: str, seats: Seats) -> None:
-        """Give up what others should have, once nothing of it is in flight or it has had its time."""
-        surplus = {(channel, number) for number in seats.surplus()} & self._sessions.keys()
-        for place in [each for each in self._leaving if each[0] == channel and each not in surplus]:
-            del self._leaving[place]
-        for place in surplus:
-            until = self._leaving.setdefault(place, time.monotonic() + self._options.handover)
-            if not self._sessions[place].busy or time.monotonic() >= until:
-                await self._get_up(seats, place)
-
-    @property
-    def leaving(self) -> Collection[tuple[str, int | None]]:
-        return self._leaving.keys()
-
     async def _settle(self, seats: Seats, place: Place) -> None:
         """The table does not name us on a seat where we sit."""
         if seats.known[place[1]].member is None:
@@ -274,7 +257,6 @@ class MqttReceiver:
 
     async def _drop(self, place: Place) -> None:
         session = self._sessions.pop(place)
-        self._leaving.pop(place, None)
         self._turns = list(self._sessions.values())
         await session.close()
 
@@ -316,10 +298,7 @@ class MqttReceiver:
         return taken
 
     def _served(self) -> list[Session]:
-        if not self._held and not self._leaving:
-            return self._turns
-        leaving = {self._sessions[place] for place in self._leaving}
-        return [each for each in self._turns if each not in self._held and each not in leaving]
+        return [each for each in self._turns if each not in self._held] if self._held else self._turns
 
     @property
     def partitions(self) -> int:
@@ -345,7 +324,6 @@ class MqttReceiver:
                 late = message
             else:
                 session.acknowledge(message.offset or 0)
-        self._settled()
         if late is not None:
             raise revoked(late, self._subscription.group)
 
@@ -360,15 +338,9 @@ class MqttReceiver:
                 offsets.setdefault(session, set()).add(message.offset or 0)
         for session, some in offsets.items():
             session.release(some, delay)
-        self._settled()
         self._news.set()
         if late is not None:
             raise revoked(late, self._subscription.group)
-
-    def _settled(self) -> None:
-        """What is to go may go by now."""
-        if self._leaving:
-            self._stirred.set()
 
     def lost(self, message: Message) -> bool:
         session = self._sessions.get((message.channel, message.partition or 0))
@@ -385,25 +357,22 @@ class MqttReceiver:
         if self._care is not None:
             await end(self._care)
         sessions, self._sessions, self._turns = self._sessions, {}, []
-        self._leaving.clear()
-        await asyncio.gather(*(self._leave(place, session) for place, session in sessions.items()))
+        for (channel, number), session in sessions.items():
+            seats = self._seats[channel]
+            last = not self._subscription.durable and seats.members() == [self.member]
+            await session.close(last=last)
+            if self._control.connected:
+                with contextlib.suppress(BrokerError):
+                    if last:
+                        await seats.remove(number)
+                    else:
+                        await seats.leave(number)
         for seats in self._seats.values():
             with contextlib.suppress(BrokerError):
                 await seats.say_goodbye()
             await self._control.unwatch(f"{seats.table.topic}/+", self)
             await self._control.unwatch(seats.table.beats, self)
         self._news.set()
-
-    async def _leave(self, place: Place, session: Session) -> None:
-        seats = self._seats[place[0]]
-        last = not self._subscription.durable and seats.members() == [self.member]
-        await session.close(last=last)
-        if self._control.connected:
-            with contextlib.suppress(BrokerError):
-                if last:
-                    await seats.remove(place[1])
-                else:
-                    await seats.leave(place[1])
 
 
 def _closed() -> BrokerUnavailable:

@@ -1,9 +1,7 @@
 """The seats of a group at a channel, one to a partition: each is a session that the server keeps.
 
 The server puts messages into every session, whether somebody is there or not. So all seats have to be taken,
-always: those of members that left or died are taken by the others. A member that has more than its share when
-another one comes gives up the rest, as soon as nothing of them is in flight. If the other one took a session
-from it, what is in flight would be delivered again.
+always: those of members that left or died are taken by the others, and who comes anew gets some of theirs.
 Who sits where stands in retained messages. A member's last will frees its seats.
 """
 
@@ -31,7 +29,6 @@ class Seat(NamedTuple):
     """``member`` is ``None`` if nobody sits there; ``before`` is who did.
 
     ``kept`` says that its session is there and keeps what is published. A claim alone does not make it so.
-    ``lives`` says that the one before has given up this seat and no other. In its will it does not.
     """
 
     member: str | None
@@ -39,7 +36,6 @@ class Seat(NamedTuple):
     durable: bool
     before: str | None = None
     kept: bool = False
-    lives: bool = False
 
     def written(self) -> bytes:
         return json.dumps(self._asdict()).encode()
@@ -49,14 +45,7 @@ def read_seat(raw: bytes) -> Seat | None:
     try:
         found = json.loads(raw)
         sharing, durable = Sharing(found["sharing"]), bool(found["durable"])
-        return Seat(
-            found["member"],
-            sharing,
-            durable,
-            found["before"],
-            bool(found.get("kept", True)),
-            bool(found.get("lives")),
-        )
+        return Seat(found["member"], sharing, durable, found["before"], bool(found.get("kept", True)))
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -122,7 +111,7 @@ class Seats:
         self.known[int(number)] = seat
         if seat.member is not None:
             self._heard[seat.member] = time.monotonic()
-        elif seat.before is not None and not seat.lives:
+        elif seat.before is not None:
             self._heard.pop(seat.before, None)
 
     def heard(self, topic: str, payload: bytes) -> None:
@@ -147,7 +136,7 @@ class Seats:
         return found
 
     def ours(self) -> list[int]:
-        """Seats that we have, or should sit down on."""
+        """Seats that we have, or should sit down on: free ones, and those of which another has too many."""
         taken = self.taken()
         total = self._total()
         free = sorted(set(range(total)) - {number for some in taken.values() for number in some})
@@ -155,19 +144,13 @@ class Seats:
         if self._subscription.sharing in (Sharing.EXCLUSIVE, Sharing.FAILOVER):
             # Who has the first seat has them all.
             return [*mine, *free] if 0 in mine else [0] if 0 in free else []
-        room = max(0, self._share(taken) - len(mine))
+        shares = fair_shares(self.table.channel, total, list(taken))
+        room = shares[self._member] - len(mine)
+        if room <= 0:
+            return mine
         turn = list(taken).index(self._member)
-        return [*mine, *[*free[turn:], *free[:turn]][:room]]
-
-    def surplus(self) -> list[int]:
-        """Seats that we have and another one should."""
-        if self._subscription.sharing in (Sharing.EXCLUSIVE, Sharing.FAILOVER):
-            return []
-        taken = self.taken()
-        return taken[self._member][max(0, self._share(taken)) :]
-
-    def _share(self, taken: dict[str, list[int]]) -> int:
-        return fair_shares(self.table.channel, self._total(), list(taken))[self._member]
+        crowded = [number for member, some in taken.items() for number in some[max(0, shares[member]) :]]
+        return [*mine, *[*free[turn:], *free[:turn], *crowded][:room]]
 
     def _total(self) -> int:
         return max(self._partitions, max(self.known, default=-1) + 1)
@@ -231,13 +214,13 @@ class Seats:
         await self._control.tell(self.table.beats, b"-" + self._member.encode())
 
     def left(self, number: int) -> Seat:
-        """What is written as our will."""
+        """What is written when we have gone, by us or as our will."""
         durable = self._subscription.durable
         kept = durable and self._is_kept(number)
         return Seat(None, self._subscription.sharing, durable, self._member, kept)
 
     async def leave(self, number: int) -> None:
-        await self._control.put(self.table.seat(number), self.left(number)._replace(lives=True).written())
+        await self._control.put(self.table.seat(number), self.left(number).written())
 
     async def remove(self, number: int) -> None:
         """Nobody is to find it again."""

@@ -166,11 +166,6 @@ class Session:
             taken.append(held.message)
         return taken
 
-    @property
-    def busy(self) -> bool:
-        """Something that was taken is not acknowledged."""
-        return bool(self._flying)
-
     def due(self) -> float | None:
         """When there will be something to take that is held back now."""
         return self._not_before if self._waiting and self._not_before > time.monotonic() else None

@@ -13,6 +13,7 @@ from uuid import uuid4
 from nats import errors as theirs
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from dragoman.adapters.nats.errors import Refused, ours
 from dragoman.adapters.nats.names import Names
@@ -39,8 +40,8 @@ class Driver(Client):
         for task in tasks:
             outlive_program(task)
 
-    async def subscribe(self, *arguments: Any, **options: Any) -> Any:
-        subscription: Any = await super().subscribe(*arguments, **options)
+    async def subscribe(self, *arguments: Any, **options: Any) -> Subscription:
+        subscription = await super().subscribe(*arguments, **options)
         if subscription._wait_for_msgs_task is not None:
             outlive_program(subscription._wait_for_msgs_task)
         return subscription
