@@ -35,6 +35,7 @@ from dragoman.client import consumer
 from dragoman.core.backoff import Backoff
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
+from dragoman.core.disk import Disk
 from dragoman.core.errors import BrokerError, BrokerUnavailable, ChannelNotFound, DamagedLog
 from dragoman.core.message import Message
 
@@ -463,12 +464,12 @@ def test_a_segment_that_was_rolled_after_the_first_look_is_looked_at_again(
     assert [block.base for block in reader.read(0, 1, 1)] == [0]
     real, late = segment_bases, [b"two", b"three"]
 
-    def while_others_write(folder: Path) -> list[int]:
+    def while_others_write(folder: Path, disk: Disk) -> list[int]:
         if late:
             log.append(late.pop(0))
             log.appender._segment_bytes = 1
             log.append(late.pop(0))
-        return real(folder)
+        return real(folder, disk)
 
     monkeypatch.setattr(reader_module, "segment_bases", while_others_write)
     assert [block.base for block in reader.read(1, 3, 10)] == [1, 2]

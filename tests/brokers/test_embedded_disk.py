@@ -20,6 +20,7 @@ from dragoman.adapters.embedded.reader import MessageReader
 from dragoman.adapters.embedded.segment import log_path, segment_bases
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
+from dragoman.core.disk import OperatingSystem
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 from dragoman.core.message import Message, Position
 
@@ -35,6 +36,8 @@ class Disk:
         for name in ("fsync", "pwrite", "ftruncate", "truncate", "posix_fallocate", "open"):
             self._real[name] = getattr(os, name)
             monkeypatch.setattr(os, name, self._call(name))
+            if hasattr(OperatingSystem, name):
+                monkeypatch.setattr(OperatingSystem, name, staticmethod(self._call(name)))
 
     def _call(self, name: str) -> Callable[..., object]:
         def call(target: object, *more: object, **named: object) -> object:
@@ -216,7 +219,7 @@ def test_nothing_of_a_refused_append_is_in_the_log(tmp_path: Path, disk: Disk, c
     log = Log(tmp_path, "always", segment_bytes=1)
     log.append(b"one")
     confirmed = [b"one"]
-    real = os.pwrite if call == "pwrite" else os.open if call == "open" else os.fsync
+    real = getattr(OperatingSystem, call)
     for number in range(1, 9):
         left = [number]
 
@@ -224,10 +227,10 @@ def test_nothing_of_a_refused_append_is_in_the_log(tmp_path: Path, disk: Disk, c
             left[0] -= 1
             if left[0] == 0:
                 raise OSError(error, os.strerror(error))
-            return real(*given, **named)  # type: ignore[operator]
+            return real(*given, **named)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, call, sometimes)
+            patch.setattr(OperatingSystem, call, staticmethod(sometimes))
             payloads = [b"%d-%d" % (number, each) for each in range(3)]
             try:
                 log.append(*payloads)
@@ -287,7 +290,7 @@ def test_retention_makes_room_on_a_full_disk(tmp_path: Path, disk: Disk) -> None
         return disk._real["open"](target, flags, *more, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "open", only_new)
+        patch.setattr(OperatingSystem, "open", staticmethod(only_new))
         log.appender.drop_before(1)
     disk.refuse.clear()
     assert segment_bases(log.folder) == [2]
@@ -492,4 +495,5 @@ def refused_unlink(monkeypatch: pytest.MonkeyPatch, name: str) -> Iterator[None]
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", unlink)
+        patch.setattr(OperatingSystem, "unlink", staticmethod(unlink))
         yield

@@ -29,6 +29,7 @@ from dragoman.adapters.embedded.segment import SegmentFile, log_path
 from dragoman.client.history import messages_of
 from dragoman.core.broker import Subscription
 from dragoman.core.channel import Channel
+from dragoman.core.disk import OperatingSystem
 from dragoman.core.errors import BrokerUnavailable, DamagedLog
 from dragoman.core.message import Message, Position
 
@@ -42,7 +43,7 @@ Place = tuple[int, int]
 @contextmanager
 def machine(boot: int) -> Iterator[None]:
     """The machine was started so many times."""
-    with patch.object(offsets, "boot_id", lambda: b"boot-%d" % boot):
+    with patch.object(OperatingSystem, "boot_id", lambda _: b"boot-%d" % boot):
         yield
 
 
@@ -346,9 +347,9 @@ class Partition:
     def running(self) -> Iterator[None]:
         """With few offsets reserved at a time, so that steps meet the end of what is reserved."""
         with (
-            patch.object(os, "fsync", self.disk.fsync),
+            patch.object(OperatingSystem, "fsync", lambda _, file: self.disk.fsync(file)),
             patch.object(offsets, "AT_ONCE", 7),
-            patch.object(offsets, "boot_id", lambda: b"boot-%d" % self.boot),
+            patch.object(OperatingSystem, "boot_id", lambda _: b"boot-%d" % self.boot),
         ):
             self.open()
             yield

@@ -33,6 +33,7 @@ from dragoman.adapters.embedded.segment import (
     pack_entry,
     segment_bases,
 )
+from dragoman.core.disk import OPERATING_SYSTEM, Disk, remove
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound
 
 
@@ -53,8 +54,10 @@ class Appender:
         fsync: str,
         reserve: Reserve | None = None,
         known: int = 0,
+        disk: Disk = OPERATING_SYSTEM,
     ) -> None:
         """``known``: the messages before this offset were in the log, as groups remember."""
+        self._disk = disk
         self._known = known
         self._fsync = fsync
         self._folder = folder
@@ -63,11 +66,11 @@ class Appender:
         self._segment_bytes = segment_bytes
         self._reserve = reserve
         self._mutex = threading.Lock()
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = disk.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            self._offsets = Offsets(folder)
+            self._offsets = Offsets(folder, disk)
         except OSError:
-            os.close(self._lock)
+            disk.close(self._lock)
             raise
         self._tail: _Tail | None = None
         self._begun: list[int] = []
@@ -140,9 +143,9 @@ class Appender:
                 self._unsynced |= tail.dirty
                 tail.close()
             for later in begun:
-                log_path(self._folder, later).unlink(missing_ok=True)
-                index_path(self._folder, later).unlink(missing_ok=True)
-            os.truncate(log_path(self._folder, base), size)
+                remove(self._disk, log_path(self._folder, later))
+                remove(self._disk, index_path(self._folder, later))
+            self._disk.truncate(log_path(self._folder, base), size)
         except OSError:
             self._broken = True
 
@@ -185,7 +188,7 @@ class Appender:
                 # Without room for the next segment the older ones can still go, and make room.
                 with contextlib.suppress(OSError):
                     tail = self._roll(tail, tail.next)
-            bases = segment_bases(self._folder)
+            bases = segment_bases(self._folder, self._disk)
             old = 0
             while old < len(bases) - 1 and self._newest(bases[old]) < timestamp:
                 old += 1
@@ -197,18 +200,18 @@ class Appender:
             if self._fsync != "never":
                 self._bounds.sync()
             for base in bases[:old]:
-                log_path(self._folder, base).unlink(missing_ok=True)
-                index_path(self._folder, base).unlink(missing_ok=True)
+                remove(self._disk, log_path(self._folder, base))
+                remove(self._disk, index_path(self._folder, base))
 
     def remove(self) -> None:
         """The channel is deleted. Who holds or awaits the lock finds the lock file gone."""
         with self._locked(True):
-            for path in self._folder.iterdir():
-                path.unlink(missing_ok=True)
+            for name in self._disk.listdir(self._folder):
+                remove(self._disk, self._folder / name)
 
     def _newest(self, base: int) -> int:
         """The highest timestamp; of messages that cannot be read, when the file was last written."""
-        segment = SegmentFile(self._folder, base)
+        segment = SegmentFile(self._folder, base, self._disk)
         try:
             _, behind, newest = segment.entries()[-1]
             for place, block in segment.headers(behind):
@@ -226,15 +229,15 @@ class Appender:
             if self._lock < 0:
                 raise BrokerUnavailable("The log is closed.", next="Connect again.", folder=self._folder)
             try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                self._disk.flock(self._lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except BlockingIOError:
                 raise Contended from None
             try:
-                if not os.fstat(self._lock).st_nlink:
+                if not self._disk.fstat(self._lock).st_nlink:
                     raise ChannelNotFound("The channel was deleted.", folder=self._folder)
                 yield
             finally:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
+                self._disk.flock(self._lock, fcntl.LOCK_UN)
         except OSError as error:
             raise self._told(error) from error
         finally:
@@ -265,12 +268,12 @@ class Appender:
             confirmed = NO_LIMIT
             self._offsets.distrust()
         if tail is None or not tail.follow(confirmed):
-            bases = segment_bases(self._folder)
+            bases = segment_bases(self._folder, self._disk)
             if record is None and bases:
                 start = bases[0]
             tail = self._recovered(bases[-1] if bases else end, confirmed)
         while tail.sealed or tail.torn:
-            later = [base for base in segment_bases(self._folder) if base > tail.base]
+            later = [base for base in segment_bases(self._folder, self._disk) if base > tail.base]
             self._sync(tail)
             tail = self._recovered(later[0] if later else max(tail.behind, end), confirmed)
         if tail.next < end:
@@ -295,7 +298,7 @@ class Appender:
         if self._tail is not None:
             self._tail.close()
             self._tail = None
-        self._tail = _Tail(self._folder, base, fsync=self._fsync != "never", dirty=self._unsynced)
+        self._tail = _Tail(self._folder, base, self._disk, fsync=self._fsync != "never", dirty=self._unsynced)
         self._unsynced = False
         return self._tail
 
@@ -314,14 +317,15 @@ class Appender:
                 self._tail = None
             lock, self._lock = self._lock, -1
             if lock >= 0:
-                os.close(lock)
+                self._disk.close(lock)
                 self._offsets.close()
 
 
 class _Tail:
     """The segment that is being written, as far as this process knows it."""
 
-    def __init__(self, folder: Path, base: int, *, fsync: bool, dirty: bool) -> None:
+    def __init__(self, folder: Path, base: int, disk: Disk, *, fsync: bool, dirty: bool) -> None:
+        self._disk = disk
         self.base = base
         self.next = base
         self.size = 0
@@ -340,20 +344,20 @@ class _Tail:
         self._named = False
         self._folder = folder
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._log = os.open(log_path(folder, base), flags, 0o644)
+        self._log = disk.open(log_path(folder, base), flags, 0o644)
         try:
-            self._index = os.open(index_path(folder, base), flags | os.O_APPEND, 0o644)
+            self._index = disk.open(index_path(folder, base), flags | os.O_APPEND, 0o644)
         except OSError:
-            os.close(self._log)
+            self._disk.close(self._log)
             raise
 
     @property
     def unchanged(self) -> bool:
-        return not self.sealed and not self.torn and os.fstat(self._log).st_size == self.size
+        return not self.sealed and not self.torn and self._disk.fstat(self._log).st_size == self.size
 
     def recover(self, confirmed: int) -> None:
         """Find the end of the last whole block, from the last index entry on; see ``_walk``."""
-        segment = SegmentFile(self._folder, self.base)
+        segment = SegmentFile(self._folder, self.base, self._disk)
         try:
             first = segment.first
             if first is not None and first < self.base:
@@ -365,16 +369,16 @@ class _Tail:
             if place:
                 self.next, self.size, self.newest = kept[-1]
                 self._indexed = place
-            os.ftruncate(self._index, len(kept) * ENTRY.size)
+            self._disk.ftruncate(self._index, len(kept) * ENTRY.size)
             self._walk(segment, confirmed, index=True)
         finally:
             segment.close()
 
     def follow(self, confirmed: int) -> bool:
         """Take in what other processes appended; ``False`` if this segment is gone."""
-        if not os.fstat(self._log).st_nlink or self.sealed or self.torn:
+        if not self._disk.fstat(self._log).st_nlink or self.sealed or self.torn:
             return False
-        segment = SegmentFile(self._folder, self.base)
+        segment = SegmentFile(self._folder, self.base, self._disk)
         try:
             self._walk(segment, confirmed, index=False)
         finally:
@@ -388,7 +392,7 @@ class _Tail:
             if found is not None:
                 self._step_over(found[0], found[1].base)
             elif self.next >= confirmed:
-                os.ftruncate(self._log, self.size)
+                self._disk.ftruncate(self._log, self.size)
                 return
             else:
                 # At least one message is lost in what is torn.
@@ -420,9 +424,9 @@ class _Tail:
 
     def write(self, draft: Draft) -> None:
         data = draft.at(self.next)
-        written = os.pwrite(self._log, data, self.size)
+        written = self._disk.pwrite(self._log, data, self.size)
         while written < len(data):
-            written += os.pwrite(self._log, data[written:], self.size + written)
+            written += self._disk.pwrite(self._log, data[written:], self.size + written)
         place, self.size = self.size, self.size + len(data)
         self.dirty = True
         if draft.count:
@@ -435,7 +439,7 @@ class _Tail:
             self._indexed = place
             if index:
                 with contextlib.suppress(OSError):  # a hint, which may be missing
-                    os.write(self._index, pack_entry(base, place, self.newest))
+                    self._disk.write(self._index, pack_entry(base, place, self.newest))
         self.next = self.behind = base + count
         self.newest = max(self.newest, newest)
 
@@ -447,24 +451,23 @@ class _Tail:
             folder = None
             if not self._named:
                 with contextlib.suppress(FileNotFoundError):  # the channel was deleted
-                    folder = os.open(self._folder, os.O_RDONLY | os.O_CLOEXEC)
-                    opened.callback(os.close, folder)
+                    folder = self._disk.open(self._folder, os.O_RDONLY | os.O_CLOEXEC, 0)
+                    opened.callback(self._disk.close, folder)
             self.doubtful = True
-            os.fsync(self._log)
+            self._disk.fsync(self._log)
             if folder is not None:
-                os.fsync(folder)
+                self._disk.fsync(folder)
             self.dirty = self.doubtful = False
             self._named = True
 
     def distrust(self) -> None:
         """After a failed sync the system may hold pages that the disk does not have: read from the disk."""
-        if hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):
-                os.posix_fadvise(self._log, 0, 0, os.POSIX_FADV_DONTNEED)
+        with contextlib.suppress(OSError):
+            self._disk.drop_cache(self._log)
 
     def close(self) -> None:
-        os.close(self._log)
-        os.close(self._index)
+        self._disk.close(self._log)
+        self._disk.close(self._index)
 
 
 def _no_limit() -> int:

@@ -12,6 +12,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from dragoman.adapters.embedded.errors import disk_error
+from dragoman.core.disk import OPERATING_SYSTEM, Disk
 
 _RECORD = struct.Struct("<qqqq")
 _BLANK = _RECORD.pack(0, ~0, 0, ~0)
@@ -26,16 +27,17 @@ class Bounds:
     Once closed it has no partitions. Who still holds it never meets another file under the old number.
     """
 
-    def __init__(self, path: Path, *, create: bool = False) -> None:
+    def __init__(self, path: Path, *, create: bool = False, disk: Disk = OPERATING_SYSTEM) -> None:
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        self._disk = disk
+        self._file = disk.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
     @property
     def partitions(self) -> int:
         """How many there are; 0 once the channel is deleted."""
         if self._file < 0:
             return 0
-        state = os.fstat(self._file)
+        state = self._disk.fstat(self._file)
         return state.st_size // _RECORD.size if state.st_nlink else 0
 
     def grow(self, partitions: int, filled: Container[int] = ()) -> None:
@@ -45,7 +47,7 @@ class Bounds:
         ``Appender`` has looked into the log: everything there may have been confirmed.
         """
         for number in range(self.partitions, partitions):
-            os.pwrite(self._file, _UNKNOWN if number in filled else _BLANK, number * _RECORD.size)
+            self._disk.pwrite(self._file, _UNKNOWN if number in filled else _BLANK, number * _RECORD.size)
 
     def all(self) -> list[tuple[int, int]]:
         """Start and end of each partition."""
@@ -76,16 +78,16 @@ class Bounds:
 
     def _read(self, size: int, place: int) -> bytes:
         try:
-            return os.pread(self._file, size, place)
+            return self._disk.pread(self._file, size, place)
         except OSError as error:
             raise disk_error(error, self._path) from error
 
     def sync(self) -> None:
-        os.fsync(self._file)
+        self._disk.fsync(self._file)
 
     def write(self, partition: int, start: int, end: int) -> None:
-        os.pwrite(self._file, _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size)
+        self._disk.pwrite(self._file, _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size)
 
     def close(self) -> None:
         file, self._file = self._file, -1
-        os.close(file)
+        self._disk.close(file)

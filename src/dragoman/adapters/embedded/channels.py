@@ -14,11 +14,12 @@ from dragoman.adapters.embedded.appender import Appender
 from dragoman.adapters.embedded.bounds import MAX_PARTITIONS, Bounds
 from dragoman.adapters.embedded.database import Row
 from dragoman.adapters.embedded.errors import DiskFull, disk_errors
-from dragoman.adapters.embedded.offsets import sync_names
 from dragoman.adapters.embedded.options import Options
 from dragoman.adapters.embedded.reserve import Reserve
 from dragoman.adapters.embedded.segment import segment_bases
 from dragoman.core.channel import Channel
+from dragoman.core.disk import OPERATING_SYSTEM, Disk, remove, sync_names
+from dragoman.core.disk import make_folders as make_path
 from dragoman.core.errors import BrokerUnavailable, ChannelNotFound, ConfigurationError
 from dragoman.core.message import Message
 from dragoman.core.partitioning import Partitioner
@@ -49,11 +50,11 @@ class FilesMissing(ChannelNotFound):
         )
 
 
-def open_bounds(folder: Path, name: str) -> Bounds:
+def open_bounds(folder: Path, name: str, disk: Disk = OPERATING_SYSTEM) -> Bounds:
     path = folder / "bounds"
     with disk_errors(folder):
         try:
-            return Bounds(path)
+            return Bounds(path, disk=disk)
         except FileNotFoundError:
             raise FilesMissing(name, path) from None
 
@@ -69,6 +70,7 @@ class ChannelFiles:
         options: Options,
         reserve: Reserve | None = None,
         known: Mapping[int, int] | None = None,
+        disk: Disk = OPERATING_SYSTEM,
     ) -> None:
         """``known``: for each partition, the offset up to which there were messages, as groups remember."""
         self._known = known or {}
@@ -78,9 +80,10 @@ class ChannelFiles:
         self.trim_at = 0.0
         self._options = options
         self._reserve = reserve
+        self.disk = disk
         self._appenders: dict[int, Appender] = {}
         self._partitioner = Partitioner(name)
-        self.bounds = open_bounds(self.folder, name)
+        self.bounds = open_bounds(self.folder, name, disk)
 
     def partition_folder(self, partition: int) -> Path:
         return self.folder / str(partition)
@@ -99,6 +102,7 @@ class ChannelFiles:
                         fsync=options.fsync,
                         reserve=self._reserve,
                         known=self._known.get(partition, 0),
+                        disk=self.disk,
                     )
                 except FileNotFoundError:
                     raise FilesMissing(self.name, folder) from None
@@ -201,7 +205,9 @@ def alter_channel(channel: Channel) -> Callable[[sqlite3.Connection], None]:
     return work
 
 
-def delete_channel(root: Path, name: str) -> Callable[[sqlite3.Connection], tuple[int, int]]:
+def delete_channel(
+    root: Path, name: str, disk: Disk = OPERATING_SYSTEM
+) -> Callable[[sqlite3.Connection], tuple[int, int]]:
     """Forget the channel and what groups know of it; its id and partitions, whose files are to be removed.
 
     Its bounds go in the same transaction: processes that have it open see by them that it is deleted. If they
@@ -220,7 +226,7 @@ def delete_channel(root: Path, name: str) -> Callable[[sqlite3.Connection], tupl
         connection.execute("DELETE FROM channel WHERE id = ?", (id,))
         folder = channel_folder(root, id)
         with disk_errors(folder):
-            (folder / "bounds").unlink(missing_ok=True)
+            remove(disk, folder / "bounds")
         return id, partitions
 
     return work
@@ -242,17 +248,17 @@ def remove_folder(root: Path, id: int) -> None:
     shutil.rmtree(channel_folder(root, id), ignore_errors=True)
 
 
-def make_folders(folder: Path, partitions: int, *, sync: bool) -> None:
+def make_folders(folder: Path, partitions: int, *, sync: bool, disk: Disk = OPERATING_SYSTEM) -> None:
     """Inside a write transaction: two processes must not begin the same partition.
 
     With ``sync`` the files and their names are on the disk before the database tells of them.
     """
     with disk_errors(folder):
         for number in range(partitions):
-            (folder / str(number)).mkdir(parents=True, exist_ok=True)
-        bounds = Bounds(folder / "bounds", create=True)
+            make_path(disk, folder / str(number))
+        bounds = Bounds(folder / "bounds", create=True, disk=disk)
         try:
-            filled = {number for number in range(partitions) if segment_bases(folder / str(number))}
+            filled = {number for number in range(partitions) if segment_bases(folder / str(number), disk)}
             bounds.grow(partitions, filled)
             if sync:
                 bounds.sync()
@@ -260,7 +266,7 @@ def make_folders(folder: Path, partitions: int, *, sync: bool) -> None:
             bounds.close()
         if sync:
             for each in (folder, folder.parent, folder.parent.parent):
-                sync_names(each)
+                sync_names(disk, each)
 
 
 def _check_partitions(channel: Channel) -> None:

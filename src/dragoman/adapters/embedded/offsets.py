@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import struct
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
+
+from dragoman.core.disk import OPERATING_SYSTEM, Disk, sync_names
 
 AT_ONCE = 1 << 18
 """So many offsets are reserved by one sync. After a power failure, so many are left out at most."""
@@ -38,9 +38,10 @@ NOTHING = Reserved(0, 0, 0, b"")
 class Offsets:
     """The file ``offsets`` of a partition. Only the holder of the append lock uses it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, disk: Disk = OPERATING_SYSTEM) -> None:
+        self._disk = disk
         self._folder = folder
-        self._file = os.open(folder / "offsets", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file = self._disk.open(folder / "offsets", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._read: tuple[bytes, Reserved] = b"", NOTHING
         self._synced: Reserved | None = None
         """What this process has synced. Another one may have died between its write and its sync."""
@@ -48,28 +49,28 @@ class Offsets:
     def first(self) -> int:
         """The lowest offset that may be given out now."""
         found = self._newest()
-        return found.first if found.boot in (b"", boot_id()) else found.until
+        return found.first if found.boot in (b"", self._disk.boot_id()) else found.until
 
     def hold(self, until: int) -> bool:
         """Whether the offsets before this one are reserved, on the disk."""
         found = self._newest()
-        return found == self._synced and found.boot == boot_id() and until <= found.until
+        return found == self._synced and found.boot == self._disk.boot_id() and until <= found.until
 
     def reserve(self, first: int, until: int) -> None:
         """Reserve these, and many more, for as long as the machine runs."""
         # A process that died may have left its record unsynced. The record before it is overwritten now.
         self._sync()
-        self._write(first, until + AT_ONCE, boot_id())
+        self._write(first, until + AT_ONCE, self._disk.boot_id())
 
     def give_back(self, first: int) -> None:
         """All messages before this offset are on the disk: nothing is left out when the machine restarts."""
         if self.first() <= first:
-            self._write(first, first, boot_id())
+            self._write(first, first, self._disk.boot_id())
 
     def distrust(self) -> None:
         """Messages that were written may be gone: go on behind all that is reserved."""
         found = self._newest()
-        if found.boot == boot_id():
+        if found.boot == self._disk.boot_id():
             self._write(found.until, found.until, found.boot)
 
     @property
@@ -78,7 +79,7 @@ class Offsets:
         return self._synced is not None
 
     def _newest(self) -> Reserved:
-        data = os.pread(self._file, 2 * _PLACE, 0)
+        data = self._disk.pread(self._file, 2 * _PLACE, 0)
         if data != self._read[0]:
             self._read = data, max(_record(data, 0), _record(data, _PLACE))
         return self._read[1]
@@ -88,30 +89,21 @@ class Offsets:
         data = _RECORD.pack(*record, 0)[:-4]
         data += crc32(data).to_bytes(4, "little")
         place = record.number % 2 * _PLACE
-        written = os.pwrite(self._file, data, place)
+        written = self._disk.pwrite(self._file, data, place)
         while written < len(data):
-            written += os.pwrite(self._file, data[written:], place + written)
+            written += self._disk.pwrite(self._file, data[written:], place + written)
         self._sync()
 
     def _sync(self) -> None:
         found = self._newest()
         if found not in (NOTHING, self._synced):
-            os.fsync(self._file)
+            self._disk.fsync(self._file)
             if self._synced is None:
-                sync_names(self._folder)
+                sync_names(self._disk, self._folder)
             self._synced = found
 
     def close(self) -> None:
-        os.close(self._file)
-
-
-def sync_names(folder: Path) -> None:
-    """Bring the names in a folder to the disk. A new file is safe once its name is."""
-    names = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(names)
-    finally:
-        os.close(names)
+        self._disk.close(self._file)
 
 
 def _record(data: bytes, place: int) -> Reserved:
@@ -120,13 +112,3 @@ def _record(data: bytes, place: int) -> Reserved:
         return NOTHING
     number, first, until, boot, _ = _RECORD.unpack(part)
     return Reserved(number, first, until, boot.rstrip(b"\0"))
-
-
-@cache
-def boot_id() -> bytes:
-    """Differs each time the machine starts: what was not on the disk is gone then."""
-    try:
-        found = Path("/proc/sys/kernel/random/boot_id").read_bytes()
-    except FileNotFoundError:  # macOS
-        found = subprocess.check_output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"])
-    return found.strip()[:40]

@@ -10,6 +10,7 @@ from dragoman.adapters.embedded.block import Block, numbers
 from dragoman.adapters.embedded.bounds import Bounds
 from dragoman.adapters.embedded.errors import disk_error, log_damage
 from dragoman.adapters.embedded.segment import SegmentFile, log_path, segment_bases
+from dragoman.core.disk import OPERATING_SYSTEM, Disk, exists
 from dragoman.core.errors import DamagedLog
 from dragoman.core.message import Message
 
@@ -22,8 +23,11 @@ class PartitionReader:
     before it are read, then ``DamagedLog`` is raised until somebody reads from behind it.
     """
 
-    def __init__(self, folder: Path, bounds: Bounds | None = None, partition: int = 0) -> None:
+    def __init__(
+        self, folder: Path, bounds: Bounds | None = None, partition: int = 0, disk: Disk = OPERATING_SYSTEM
+    ) -> None:
         self._folder = folder
+        self._disk = disk
         self._bounds = bounds
         self._partition = partition
         self._segment: SegmentFile | None = None
@@ -93,7 +97,7 @@ class PartitionReader:
 
     def _offset_at(self, timestamp: int) -> int | None:
         expected = -1
-        for base in segment_bases(self._folder):
+        for base in segment_bases(self._folder, self._disk):
             if 0 <= expected < base:
                 return expected
             if not self._open(base):
@@ -114,7 +118,7 @@ class PartitionReader:
     def _seek(self, start: int) -> None:
         if self._segment is not None and start == self._next:
             return
-        while bases := segment_bases(self._folder):
+        while bases := segment_bases(self._folder, self._disk):
             if self._open(bases[max(bisect_right(bases, start) - 1, 0)]):
                 assert self._segment is not None
                 self._place, self._expected = self._segment.entry_of(start)
@@ -128,7 +132,7 @@ class PartitionReader:
     def _open(self, base: int) -> bool:
         self.close()
         try:
-            self._segment = SegmentFile(self._folder, base)
+            self._segment = SegmentFile(self._folder, base, self._disk)
         except FileNotFoundError:  # retention was faster
             return False
         self._next, self._place, self._expected = -1, 0, base
@@ -141,7 +145,7 @@ class PartitionReader:
         """
         segment = self._segment
         assert segment is not None
-        following = [base for base in segment_bases(self._folder) if base > segment.base]
+        following = [base for base in segment_bases(self._folder, self._disk) if base > segment.base]
         # Its last blocks may have come after we looked, and before the next segment was begun.
         found = next(segment.blocks(self._place), None)
         if found is not None and found[1].count and found[1].base == self._expected:
@@ -168,7 +172,7 @@ class PartitionReader:
     @property
     def _deleted(self) -> bool:
         """The channel is gone, and its files with it."""
-        return not (self._folder / "lock").exists() or (
+        return not exists(self._disk, self._folder / "lock") or (
             self._bounds is not None and not self._bounds.partitions
         )
 
@@ -179,7 +183,7 @@ class PartitionReader:
         """What of this gap retention has not removed: that is lost."""
         if self._bounds is not None:
             first = max(first, self._bounds.one(self._partition)[0])
-        elif until == next(iter(segment_bases(self._folder)), -1):
+        elif until == next(iter(segment_bases(self._folder, self._disk)), -1):
             return None
         return (first, until) if first < until else None
 
@@ -199,7 +203,8 @@ class PartitionReader:
         if self._segment is None:
             return None
         try:
-            found = [path.stat() for path in (self._folder, log_path(self._folder, self._segment.base))]
+            paths = (self._folder, log_path(self._folder, self._segment.base))
+            found = [self._disk.stat(path) for path in paths]
         except FileNotFoundError:
             return None
         return [(each.st_ino, each.st_mtime_ns, each.st_size) for each in found]
@@ -223,8 +228,15 @@ def _first_since(segment: SegmentFile, place: int, timestamp: int) -> int:
 class MessageReader:
     """Messages one after the other. What was decoded and not asked for yet is kept for the next call."""
 
-    def __init__(self, folder: Path, channel: str, partition: int, bounds: Bounds | None = None) -> None:
-        self._blocks = PartitionReader(folder, bounds, partition)
+    def __init__(
+        self,
+        folder: Path,
+        channel: str,
+        partition: int,
+        bounds: Bounds | None = None,
+        disk: Disk = OPERATING_SYSTEM,
+    ) -> None:
+        self._blocks = PartitionReader(folder, bounds, partition, disk)
         self._channel = channel
         self._partition = partition
         self._ahead: list[Message] = []

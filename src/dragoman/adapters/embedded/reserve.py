@@ -12,25 +12,27 @@ import errno
 import os
 from pathlib import Path
 
+from dragoman.core.disk import OPERATING_SYSTEM, Disk
+
 SIZE = 1 << 20
 
 
 class Reserve:
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._file = os.open(_path(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, root: Path, disk: Disk = OPERATING_SYSTEM) -> None:
+        self._disk = disk
+        self._file = disk.open(_path(root), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
     @property
     def held(self) -> bool:
         """Whether there is room for publishers. Asked at each publish: it is one cheap call."""
-        return os.lseek(self._file, 0, os.SEEK_END) >= SIZE
+        return self._disk.lseek(self._file, 0, os.SEEK_END) >= SIZE
 
     def take(self) -> None:
         """Set the room aside, if it is not yet. Raises ``OSError`` if there is not enough."""
         if self.held:
             return
         try:
-            _allocate(self._file)
+            self._disk.allocate(self._file, SIZE)
         except OSError:
             self.give_up()
             raise
@@ -40,18 +42,18 @@ class Reserve:
     def give_up(self) -> None:
         """Called when the disk is full. Some file systems need room for it: then there is none to give."""
         with contextlib.suppress(OSError):
-            os.ftruncate(self._file, 0)
+            self._disk.ftruncate(self._file, 0)
 
     def close(self) -> None:
-        os.close(self._file)
+        self._disk.close(self._file)
 
 
-def give_up_reserve(root: Path) -> bool:
+def give_up_reserve(root: Path, disk: Disk = OPERATING_SYSTEM) -> bool:
     """For a process that cannot even open the database; whether there was something to give up."""
     try:
-        if not _path(root).stat().st_size:
+        if not disk.stat(_path(root)).st_size:
             return False
-        os.truncate(_path(root), 0)
+        disk.truncate(_path(root), 0)
     except OSError:
         return False
     return True
@@ -59,10 +61,3 @@ def give_up_reserve(root: Path) -> bool:
 
 def _path(root: Path) -> Path:
     return root / "reserve"
-
-
-def _allocate(file: int) -> None:
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, SIZE)
-    else:
-        os.pwrite(file, bytes(SIZE), 0)

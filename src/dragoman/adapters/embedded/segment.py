@@ -16,6 +16,7 @@ from pathlib import Path
 from zlib import crc32
 
 from dragoman.adapters.embedded.block import HEADER, MAGIC, Block, block_at
+from dragoman.core.disk import OPERATING_SYSTEM, Disk, read_file
 
 ENTRY = struct.Struct("<qqqI")
 _CHECKED = struct.Struct("<qqq")
@@ -36,12 +37,11 @@ def index_path(folder: Path, base: int) -> Path:
     return folder / f"{base:020}.idx"
 
 
-def segment_bases(folder: Path) -> list[int]:
+def segment_bases(folder: Path, disk: Disk = OPERATING_SYSTEM) -> list[int]:
     """The first offsets of the segments there are, rising. Files with other names are not looked at."""
     try:
-        with os.scandir(folder) as found:
-            bases = (int(entry.name[:-4]) for entry in found if _NAME.fullmatch(entry.name))
-            return sorted(base for base in bases if base < NO_LIMIT)
+        bases = (int(name[:-4]) for name in disk.listdir(folder) if _NAME.fullmatch(name))
+        return sorted(base for base in bases if base < NO_LIMIT)
     except FileNotFoundError:  # the channel was deleted
         return []
 
@@ -53,19 +53,20 @@ def pack_entry(offset: int, place: int, newest: int) -> bytes:
 class SegmentFile:
     """One segment, opened for reading. It stays readable after retention has removed its name."""
 
-    def __init__(self, folder: Path, base: int) -> None:
+    def __init__(self, folder: Path, base: int, disk: Disk = OPERATING_SYSTEM) -> None:
         self.base = base
+        self._disk = disk
         self._index = index_path(folder, base)
-        self.file = os.open(log_path(folder, base), os.O_RDONLY | os.O_CLOEXEC)
+        self.file = disk.open(log_path(folder, base), os.O_RDONLY | os.O_CLOEXEC, 0)
 
     @property
     def size(self) -> int:
-        return os.fstat(self.file).st_size
+        return self._disk.fstat(self.file).st_size
 
     @property
     def written(self) -> int:
         """When it was last written, in milliseconds since the epoch."""
-        return os.fstat(self.file).st_mtime_ns // 1_000_000
+        return self._disk.fstat(self.file).st_mtime_ns // 1_000_000
 
     def entries(self) -> list[tuple[int, int, int]]:
         """Offset, place and highest earlier timestamp of some blocks, the first one always among them.
@@ -73,7 +74,7 @@ class SegmentFile:
         What stands in the index behind a damaged entry is not used.
         """
         try:
-            data = self._index.read_bytes()
+            data = read_file(self._disk, self._index)
         except FileNotFoundError:
             data = b""
         size = self.size
@@ -117,7 +118,7 @@ class SegmentFile:
     def headers(self, place: int) -> Iterator[tuple[int, Block]]:
         """Places and headers of the blocks from here on; the bodies are not read whole."""
         while True:
-            data = memoryview(os.pread(self.file, CHUNK, place))
+            data = memoryview(self._disk.pread(self.file, CHUNK, place))
             at = 0
             while (block := block_at(data, at)) is not None:
                 yield place + at, block
@@ -130,7 +131,7 @@ class SegmentFile:
         """Places and blocks from here on, as far as their headers are sound and all their bytes are there."""
         size = CHUNK
         while True:
-            data = memoryview(os.pread(self.file, size, place))
+            data = memoryview(self._disk.pread(self.file, size, place))
             at = 0
             while (block := block_at(data, at)) is not None and len(block.body) == block.length:
                 yield place + at, block
@@ -168,18 +169,21 @@ class SegmentFile:
         return None
 
     def _header(self, place: int) -> Block | None:
-        return block_at(memoryview(os.pread(self.file, HEADER.size, place)), 0)
+        return block_at(memoryview(self._disk.pread(self.file, HEADER.size, place)), 0)
 
     def _alike(self, place: int, at_least: int) -> Iterator[tuple[int, Block]]:
         """Blocks from here on with a sound header and all of their bytes, wherever they stand."""
         size = self.size
         while place < size:
-            data = os.pread(self.file, CHUNK, place)
+            data = self._disk.pread(self.file, CHUNK, place)
             at = data.find(MAGIC)
             while at >= 0:
                 header = self._header(place + at)
                 if header is not None and header.base >= at_least and place + at + header.size <= size:
-                    yield place + at, Block(memoryview(os.pread(self.file, header.size, place + at)), 0)
+                    yield (
+                        place + at,
+                        Block(memoryview(self._disk.pread(self.file, header.size, place + at)), 0),
+                    )
                 at = data.find(MAGIC, at + 1)
             if len(data) < CHUNK:
                 return
@@ -195,4 +199,4 @@ class SegmentFile:
         return place, expected
 
     def close(self) -> None:
-        os.close(self.file)
+        self._disk.close(self.file)

@@ -18,7 +18,7 @@ def damage_ahead(files: ChannelFiles, partition: int, progress: Progress) -> tup
     These are the damaged ranges that the group stands at, and damaged messages that were set aside.
     """
     found: list[DamagedRange] = []
-    reader = PartitionReader(files.partition_folder(partition), files.bounds, partition)
+    reader = PartitionReader(files.partition_folder(partition), files.bounds, partition, files.disk)
 
     def sound(first: int, last: int) -> int:
         """The offset behind the damage at ``first``; ``first`` if it can be read."""
