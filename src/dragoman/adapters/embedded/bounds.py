@@ -86,7 +86,10 @@ class Bounds:
         self._disk.fsync(self._file)
 
     def write(self, partition: int, start: int, end: int) -> None:
-        self._disk.pwrite(self._file, _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size)
+        record, place = _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size
+        written = self._disk.pwrite(self._file, record, place)
+        while written < len(record):
+            written += self._disk.pwrite(self._file, record[written:], place + written)
 
     def close(self) -> None:
         file, self._file = self._file, -1
