@@ -30,6 +30,7 @@ class Bounds:
     def __init__(self, path: Path, *, create: bool = False, disk: Disk = OPERATING_SYSTEM) -> None:
         self._path = path
         self._disk = disk
+        self._is_synced = True
         self._file = disk.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
 
     @property
@@ -46,6 +47,7 @@ class Bounds:
         A partition that is ``filled`` had a record, which is lost. Its new record is a broken one until an
         ``Appender`` has looked into the log: everything there may have been confirmed.
         """
+        self._is_synced = False
         for number in range(self.partitions, partitions):
             self._disk.pwrite(self._file, _UNKNOWN if number in filled else _BLANK, number * _RECORD.size)
 
@@ -83,9 +85,22 @@ class Bounds:
             raise disk_error(error, self._path) from error
 
     def sync(self) -> None:
-        self._disk.fsync(self._file)
+        """Bring to the disk what this process has written.
+
+        After a power failure the bounds tell a damaged last block from a write that was cut short. The older
+        they are, the more messages at the end of the log may be taken for the latter.
+        """
+        if self._is_synced or self._file < 0:
+            return
+        self._is_synced = True
+        try:
+            self._disk.fsync(self._file)
+        except BaseException:
+            self._is_synced = False
+            raise
 
     def write(self, partition: int, start: int, end: int) -> None:
+        self._is_synced = False
         record, place = _RECORD.pack(start, ~start, end, ~end), partition * _RECORD.size
         written = self._disk.pwrite(self._file, record, place)
         while written < len(record):

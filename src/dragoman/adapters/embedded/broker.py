@@ -196,7 +196,7 @@ class EmbeddedBroker:
         await self._database.write(lambda _: channels.make_folders(files.folder, partitions, sync=sync))
 
     def _housekeeping(self, files: dict[str, ChannelFiles]) -> None:
-        if self._options.fsync == "batch" and not self._sync_due:
+        if self._options.fsync != "never" and not self._sync_due:
             self._sync_due = True
             self._later(self._sync_soon())
         now = time.monotonic()

@@ -134,6 +134,8 @@ class ChannelFiles:
                 failed = error
         if failed is not None:
             raise failed
+        with disk_errors(self.folder):
+            self.bounds.sync()
 
     def settle(self) -> None:
         for appender in list(self._appenders.values()):
