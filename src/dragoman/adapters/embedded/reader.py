@@ -56,6 +56,9 @@ class PartitionReader:
     def _read(self, start: int, end: int, count: int, size: int) -> list[Block]:
         blocks: list[Block] = []
         self._seek(start)
+        if self._segment is None and not self._deleted and (lost := self._kept(start, end)) is not None:
+            # Retention leaves the last segment, so somebody else has removed it.
+            self._raise(*lost, start)
         while self._segment is not None and start < end:
             for at, block in self._segment.blocks(self._place):
                 if block.base != self._expected:
@@ -171,10 +174,14 @@ class PartitionReader:
 
     @property
     def _deleted(self) -> bool:
-        """The channel is gone, and its files with it."""
-        return not exists(self._disk, self._folder / "lock") or (
-            self._bounds is not None and not self._bounds.partitions
-        )
+        """The channel is gone, and its files with it: the bounds first.
+
+        The lock file says nothing where there are bounds. Its name is not synced, so a power failure may
+        take it away until a writer makes it again.
+        """
+        if self._bounds is not None:
+            return not self._bounds.partitions
+        return not exists(self._disk, self._folder / "lock")
 
     def _end(self, end: int) -> int:
         return end if self._bounds is None else max(end, self._bounds.one(self._partition)[1])
