@@ -99,7 +99,7 @@ class PartitionReader:
             raise disk_error(error, self._folder) from error
 
     def _offset_at(self, timestamp: int) -> int | None:
-        expected = -1
+        expected, is_cut = -1, False
         for base in segment_bases(self._folder, self._disk):
             if 0 <= expected < base:
                 return expected
@@ -114,9 +114,9 @@ class PartitionReader:
                 if header.count and header.newest >= timestamp:
                     return _first_since(segment, place, timestamp)
                 behind, expected = place + header.size, header.end
-            if behind < segment.size:
-                return expected
-        return None
+            # If the next segment begins right here, nothing but the seal is damaged.
+            is_cut = behind < segment.size
+        return expected if is_cut else None
 
     def _seek(self, start: int) -> None:
         if self._segment is not None and start == self._next:
