@@ -151,17 +151,21 @@ class SegmentFile:
         the log ends by now. A payload may hold bytes that look like blocks, for example a copy of a segment.
         So nothing inside a block with a sound header is looked at, and the blocks that follow each other from
         a place on must fit before what comes behind them. The search ends after a bounded number of steps.
+
+        At the end of the file may stand blocks that are not confirmed yet: a writer is at work, or has died.
+        Then the log ends where one of the blocks ends.
         """
         header = self._header(place)
         place += 1 if header is None else header.size
-        passed, false = place, 0
+        passed, false, until = place, 0, limit()
         for found, block in self._alike(place, at_least):
             if found < passed:
                 continue
             if block.whole:
-                passed, end = self._chain(found)
-                behind = next((other.base for _, other in self._alike(passed, at_least)), end)
-                if end <= min(behind, limit()):
+                passed, ends = self._chain(found)
+                behind = next((other.base for _, other in self._alike(passed, at_least)), None)
+                fits = ends[-1] <= until or (until in ends and behind is None)
+                if fits and (behind is None or ends[-1] <= behind):
                     return found, block
             false += 1
             if false >= MOST_FALSE:
@@ -189,14 +193,15 @@ class SegmentFile:
                 return
             place += CHUNK - len(MAGIC) + 1
 
-    def _chain(self, place: int) -> tuple[int, int]:
-        """Where the blocks end that follow each other from here on, and the offset behind them."""
-        expected = -1
+    def _chain(self, place: int) -> tuple[int, list[int]]:
+        """Where the blocks end that follow each other from here on, and the offsets behind each of them."""
+        ends: list[int] = []
         for found, block in self.blocks(place):
-            if expected >= 0 and block.base != expected:
+            if ends and block.base != ends[-1]:
                 break
-            place, expected = found + block.size, block.end
-        return place, expected
+            place = found + block.size
+            ends.append(block.end)
+        return place, ends
 
     def close(self) -> None:
         self._disk.close(self.file)
