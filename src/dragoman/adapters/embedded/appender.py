@@ -75,8 +75,6 @@ class Appender:
         self._tail: _Tail | None = None
         self._begun: list[int] = []
         """Segments that the append under way has begun."""
-        self._unsynced = False
-        """The tail was given up while some of it was not on the disk yet."""
         self._broken = False
         """A sync failed, so what is on the disk is not known: nothing is written until it is opened again."""
 
@@ -137,12 +135,16 @@ class Appender:
     def _undo(self, base: int, size: int) -> None:
         """What was not confirmed must not be delivered: cut the log back to where it was."""
         begun, self._begun = self._begun, []
-        tail, self._tail = self._tail, None
+        tail = self._tail
         try:
-            if tail is not None:
-                self._unsynced |= tail.dirty
+            if tail is not None and tail.base == base:
+                # It stays open: if a sync of another process fails, only files that were open are told.
+                tail.stale = True
+            elif tail is not None:
+                self._tail = None
                 tail.close()
-            for later in begun:
+            # The last one first: if it fails half way, what is left has no gap.
+            for later in reversed(begun):
                 remove(self._disk, log_path(self._folder, later))
                 remove(self._disk, index_path(self._folder, later))
             self._disk.truncate(log_path(self._folder, base), size)
@@ -272,34 +274,40 @@ class Appender:
             if record is None and bases:
                 start = bases[0]
             tail = self._recovered(bases[-1] if bases else end, confirmed)
-        while tail.sealed or tail.torn:
+        while tail.sealed or tail.torn or tail.next < end:
             later = [base for base in segment_bases(self._folder, self._disk) if base > tail.base]
-            self._sync(tail)
-            tail = self._recovered(later[0] if later else max(tail.behind, end), confirmed)
+            if not (tail.sealed or tail.torn or later):
+                break
+            # A sealed segment without messages was sealed because some were lost behind it.
+            behind = max(tail.behind, end, tail.base + 1)
+            tail = self._recovered(later[0] if later else behind, confirmed)
         if tail.next < end:
             # Messages that were accepted are gone. Their offsets are not used twice.
             log_damage(self._folder, tail.next, end)
             tail = self._roll(tail, end)
         if record is None or tail.next != end:
+            if self._fsync == "always":
+                # A process has died before it could sync what it had written. Now it will be delivered.
+                self._sync(tail)
             self._bounds.write(self._partition, start, tail.next)
         return start, tail
 
     def _recovered(self, base: int, confirmed: int) -> _Tail:
-        tail = self._open(base)
-        try:
-            tail.recover(confirmed)
-        except BaseException:
-            self._tail = None
-            tail.close()
-            raise
+        tail = self._tail
+        if tail is None or tail.base != base or not tail.stale or tail.is_removed:
+            tail = self._open(base)
+        tail.stale = True
+        tail.recover(confirmed)
+        tail.stale = False
         return tail
 
     def _open(self, base: int) -> _Tail:
-        if self._tail is not None:
-            self._tail.close()
+        tail = self._tail
+        if tail is not None:
+            self._sync(tail)
             self._tail = None
-        self._tail = _Tail(self._folder, base, self._disk, fsync=self._fsync != "never", dirty=self._unsynced)
-        self._unsynced = False
+            tail.close()
+        self._tail = _Tail(self._folder, base, self._disk, fsync=self._fsync != "never")
         return self._tail
 
     def _roll(self, tail: _Tail, base: int) -> _Tail:
@@ -324,7 +332,7 @@ class Appender:
 class _Tail:
     """The segment that is being written, as far as this process knows it."""
 
-    def __init__(self, folder: Path, base: int, disk: Disk, *, fsync: bool, dirty: bool) -> None:
+    def __init__(self, folder: Path, base: int, disk: Disk, *, fsync: bool) -> None:
         self._disk = disk
         self.base = base
         self.next = base
@@ -334,8 +342,10 @@ class _Tail:
         """It ends in bytes that were confirmed and cannot be read. Nothing is written behind them."""
         self.behind = base
         """Where the log goes on if this segment is sealed or torn."""
+        self.stale = False
+        """What is known of it has to be found out again."""
         self.newest = NO_TIME
-        self.dirty = dirty
+        self.dirty = False
         """Something of it may not be on the disk."""
         self.doubtful = False
         """A sync was tried and did not end well."""
@@ -353,10 +363,21 @@ class _Tail:
 
     @property
     def unchanged(self) -> bool:
-        return not self.sealed and not self.torn and self._disk.fstat(self._log).st_size == self.size
+        """Nothing was written by others, nor has somebody removed the file: what is written would be lost."""
+        if self.sealed or self.torn or self.stale:
+            return False
+        state = self._disk.fstat(self._log)
+        return state.st_size == self.size and bool(state.st_nlink)
+
+    @property
+    def is_removed(self) -> bool:
+        return not self._disk.fstat(self._log).st_nlink
 
     def recover(self, confirmed: int) -> None:
         """Find the end of the last whole block, from the last index entry on; see ``_walk``."""
+        self.next, self.size, self.newest, self._indexed = self.base, 0, NO_TIME, 0
+        self.behind = self.base
+        self.sealed = self.torn = False
         segment = SegmentFile(self._folder, self.base, self._disk)
         try:
             first = segment.first
@@ -375,8 +396,11 @@ class _Tail:
             segment.close()
 
     def follow(self, confirmed: int) -> bool:
-        """Take in what other processes appended; ``False`` if this segment is gone."""
-        if not self._disk.fstat(self._log).st_nlink or self.sealed or self.torn:
+        """Take in what other processes appended; ``False`` if this segment is gone, or was cut off."""
+        if self.sealed or self.torn or self.stale:
+            return False
+        state = self._disk.fstat(self._log)
+        if not state.st_nlink or state.st_size < self.size:
             return False
         segment = SegmentFile(self._folder, self.base, self._disk)
         try:
@@ -386,13 +410,23 @@ class _Tail:
         return True
 
     def _walk(self, segment: SegmentFile, confirmed: int, *, index: bool) -> None:
-        """Take in all sound blocks. What cannot be read, and begins before ``confirmed``, is kept."""
+        """Take in all sound blocks. What cannot be read, and begins before ``confirmed``, is kept.
+
+        What others have written, and not confirmed, may not be on the disk yet.
+        """
+        try:
+            self._walk_on(segment, confirmed, index=index)
+        finally:
+            self.dirty = self.dirty or self.sealed or self.next > confirmed
+
+    def _walk_on(self, segment: SegmentFile, confirmed: int, *, index: bool) -> None:
         while self._sound_blocks(segment, confirmed, index=index):
             found = segment.next_sound(self.size, self.next, _no_limit)
             if found is not None:
                 self._step_over(found[0], found[1].base)
             elif self.next >= confirmed:
                 self._disk.ftruncate(self._log, self.size)
+                self.dirty = True
                 return
             else:
                 # At least one message is lost in what is torn.
