@@ -145,6 +145,37 @@ def read_file(disk: Disk, path: Path) -> bytes:
         disk.close(file)
 
 
+def write_file(disk: Disk, path: Path, data: Data, *, sync: bool = False) -> None:
+    """Make the file, or replace what is in it. With ``sync`` it is on the disk then; its name may not be."""
+    file = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        _write_all(disk, file, data)
+        if sync:
+            disk.fsync(file)
+    finally:
+        disk.close(file)
+
+
+def append_line(disk: Disk, path: Path, line: bytes) -> None:
+    """Add a line to a file, in one call if the system takes all of it.
+
+    A crash may have cut the last line short. The new one begins a line of its own nevertheless.
+    """
+    file = disk.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        size = disk.fstat(file).st_size
+        is_cut = size > 0 and disk.pread(file, 1, size - 1) != b"\n"
+        _write_all(disk, file, (b"\n" if is_cut else b"") + line + b"\n")
+    finally:
+        disk.close(file)
+
+
+def _write_all(disk: Disk, file: int, data: Data) -> None:
+    place = disk.write(file, data)
+    while place < len(data):
+        place += disk.write(file, data[place:])
+
+
 def exists(disk: Disk, path: Path) -> bool:
     try:
         disk.stat(path)

@@ -40,10 +40,10 @@ class Totals:
                     if not line.endswith(b"\n"):
                         break
                     self._read_to += len(line)
-                    self._add(line)
+                    self.add(line)
         return self
 
-    def _add(self, line: bytes) -> None:
+    def add(self, line: bytes) -> None:
         """Batches come in order; one that was tried again is written down again, and counts once."""
         try:
             event = json.loads(line)

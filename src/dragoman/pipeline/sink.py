@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import base64
 import pickle
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from dragoman.core.errors import DragomanError
+from dragoman.pipeline.commit import BatchCommit
 from dragoman.pipeline.deleted import KEY, note_files
 from dragoman.pipeline.faults import across_spark
 from dragoman.pipeline.quarantine import quarantine_rows
@@ -97,20 +97,7 @@ class TableWriter(DataSourceStreamArrowWriter):
     @across_spark()
     def commit(self, messages: list[Any], batchId: int) -> None:
         """On the driver: quarantine first, then the table, each once for this batch."""
-        state = State(Path(self.plan.state), Path(self.plan.home))
-        decision = state.decide(_counted(batchId, [message for message in messages if message is not None]))
-        self._commit(decision, state)
-        state.record(
-            {
-                "time": time.time(),
-                "pipeline": self.plan.application,
-                "batch": batchId,
-                "read": decision.read,
-                "valid": decision.rows,
-                "quarantined": decision.rejected,
-            }
-        )
-        state.forget_before(batchId)
+        self._tables().run(_counted(batchId, [message for message in messages if message is not None]))
         if self.plan.compact_every and (batchId + 1) % self.plan.compact_every == 0:
             self._compact()
 
@@ -121,19 +108,17 @@ class TableWriter(DataSourceStreamArrowWriter):
             table.compact()
             table.forget_history(HISTORY_SECONDS)
 
-    def _commit(self, decision: Decision, state: State) -> None:
+    def _tables(self) -> BatchCommit:
         plan = self.plan
+        state = State(Path(plan.state), Path(plan.home))
         quarantine = open_table(plan.table_format, plan.root, plan.quarantine)
-        if quarantine.last_batch(plan.application) < decision.batch:
-            quarantine.append(decision.quarantined, plan.application, decision.batch)
         table = open_table(plan.table_format, plan.root, plan.table)
-        if table.last_batch(plan.application) < decision.batch:
-            if plan.merge_by and decision.valid:
-                if KEY in plan.merge_by:
-                    note_files(state, quarantine, table.folder, decision.valid)
-                table.upsert(decision.valid, plan.merge_by, plan.application, decision.batch)
-            else:
-                table.append(decision.valid, plan.application, decision.batch)
+
+        def note(files: Sequence[DataFile]) -> None:
+            note_files(state, quarantine, table.folder, files)
+
+        before_merge = note if KEY in plan.merge_by else None
+        return BatchCommit(plan.application, state, quarantine, table, plan.merge_by, before_merge)
 
     def abort(self, messages: list[Any], batchId: int) -> None:
         """Nothing is deleted: a commit may have failed half way. ``vacuum`` removes what is left over."""

@@ -17,6 +17,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dragoman.core.disk import (
+    OPERATING_SYSTEM,
+    Disk,
+    append_line,
+    exists,
+    make_folders,
+    read_file,
+    remove,
+    write_file,
+)
 from dragoman.core.errors import Conflict
 from dragoman.pipeline.tables import DataFile
 
@@ -57,7 +67,8 @@ class State:
     removed are found by all.
     """
 
-    def __init__(self, folder: Path, home: Path | None = None) -> None:
+    def __init__(self, folder: Path, home: Path | None = None, disk: Disk = OPERATING_SYSTEM) -> None:
+        self._disk = disk
         self.folder = folder
         self.home = home or folder
         self.checkpoint = folder / "checkpoint"
@@ -68,60 +79,64 @@ class State:
 
     def decide(self, decision: Decision) -> Decision:
         """Write the decision down, unless there is one already: that one is given."""
-        self._decisions.mkdir(parents=True, exist_ok=True)
+        make_folders(self._disk, self._decisions)
         target = self._decisions / f"{decision.batch:09}.json"
         partial = target.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps(asdict(decision)))
-        with partial.open() as written:
-            os.fsync(written.fileno())
+        write_file(self._disk, partial, json.dumps(asdict(decision)).encode(), sync=True)
         try:
-            os.link(partial, target)
+            self._disk.link(partial, target)
         except FileExistsError:
-            return _decision(json.loads(target.read_text()))
+            return _decision(json.loads(read_file(self._disk, target)))
         finally:
-            partial.unlink()
+            self._disk.unlink(partial)
         return decision
 
     def decisions(self) -> Iterator[Decision]:
-        for file in sorted(self._decisions.glob("*.json")):
+        for file in sorted(self._decided()):
             with suppress(FileNotFoundError):
-                yield _decision(json.loads(file.read_text()))
+                yield _decision(json.loads(read_file(self._disk, file)))
+
+    def _decided(self) -> list[Path]:
+        try:
+            names = self._disk.listdir(self._decisions)
+        except FileNotFoundError:
+            return []
+        return [self._decisions / name for name in names if name.endswith(".json")]
 
     def forget_before(self, batch: int) -> None:
         """Spark tries no batch again that lies before the one it has begun."""
-        for file in self._decisions.glob("*.json"):
+        for file in self._decided():
             if int(file.stem) < batch:
-                file.unlink(missing_ok=True)
+                remove(self._disk, file)
 
     def set_pending(self, pending: Pending | None) -> None:
         """Write down a move that has begun, or that it is done."""
         if pending is None:
-            self._pending.unlink()
+            self._disk.unlink(self._pending)
             return
         partial = self._pending.with_suffix(".new")
-        partial.write_text(json.dumps(asdict(pending)))
-        partial.replace(self._pending)
+        write_file(self._disk, partial, json.dumps(asdict(pending)).encode())
+        self._disk.replace(partial, self._pending)
 
     def pending(self) -> Pending | None:
-        if not self._pending.exists():
+        if not exists(self._disk, self._pending):
             return None
-        stored = json.loads(self._pending.read_text())
+        stored = json.loads(read_file(self._disk, self._pending))
         return Pending(stored["application"], _files(stored["files"]), tuple(stored["merge_by"]))
 
     def deleted(self) -> dict[bytes, tuple[int, int]]:
         """Keys that were removed while a message of theirs waited in quarantine, and where that was said."""
-        if not self._deleted.exists():
+        if not exists(self._disk, self._deleted):
             return {}
-        stored = json.loads(self._deleted.read_text())
+        stored = json.loads(read_file(self._disk, self._deleted))
         return {b64decode(key): (partition, offset) for key, (partition, offset) in stored.items()}
 
     def set_deleted(self, keys: dict[bytes, tuple[int, int]]) -> None:
-        self.home.mkdir(parents=True, exist_ok=True)
+        make_folders(self._disk, self.home)
         partial = self._deleted.with_suffix(".new")
-        partial.write_text(json.dumps({b64encode(key).decode(): spot for key, spot in keys.items()}))
-        with partial.open() as written:
-            os.fsync(written.fileno())
-        partial.replace(self._deleted)
+        stored = {b64encode(key).decode(): spot for key, spot in keys.items()}
+        write_file(self._disk, partial, json.dumps(stored).encode(), sync=True)
+        self._disk.replace(partial, self._deleted)
 
     def promised(self) -> Iterator[str]:
         """Data files that are in no table yet, but will be."""
@@ -132,8 +147,7 @@ class State:
 
     def record(self, event: dict[str, Any]) -> None:
         """Append to the event log; one line, one write."""
-        with self.events.open("a") as log:
-            log.write(json.dumps(event) + "\n")
+        append_line(self._disk, self.events, json.dumps(event).encode())
 
     def remember(self, settings: dict[str, Any]) -> None:
         """What the pipeline was told, for those who look after its tables later."""
