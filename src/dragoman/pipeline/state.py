@@ -25,6 +25,7 @@ from dragoman.core.disk import (
     make_folders,
     read_file,
     remove,
+    sync_names,
     write_file,
 )
 from dragoman.core.errors import Conflict
@@ -78,17 +79,25 @@ class State:
         self._deleted = self.home / "deleted.json"
 
     def decide(self, decision: Decision) -> Decision:
-        """Write the decision down, unless there is one already: that one is given."""
+        """Write the decision down, unless there is one already: that one is given.
+
+        It is on the disk then, with its name and those of its folders: once a table has a part of the batch,
+        no other decision may be made, not even after a power failure.
+        """
         make_folders(self._disk, self._decisions)
         target = self._decisions / f"{decision.batch:09}.json"
         partial = target.with_suffix(f".{os.getpid()}")
+        # One that a crash has left may be the decision itself, under its first name: nothing writes into it.
+        remove(self._disk, partial)
         write_file(self._disk, partial, json.dumps(asdict(decision)).encode(), sync=True)
         try:
             self._disk.link(partial, target)
         except FileExistsError:
-            return _decision(json.loads(read_file(self._disk, target)))
+            decision = _decision(json.loads(read_file(self._disk, target)))
         finally:
             self._disk.unlink(partial)
+        for folder in (self._decisions, self.folder, self.folder.parent):
+            sync_names(self._disk, folder)
         return decision
 
     def decisions(self) -> Iterator[Decision]:
@@ -113,10 +122,12 @@ class State:
         """Write down a move that has begun, or that it is done."""
         if pending is None:
             self._disk.unlink(self._pending)
+            sync_names(self._disk, self.folder)
             return
         partial = self._pending.with_suffix(".new")
-        write_file(self._disk, partial, json.dumps(asdict(pending)).encode())
+        write_file(self._disk, partial, json.dumps(asdict(pending)).encode(), sync=True)
         self._disk.replace(partial, self._pending)
+        sync_names(self._disk, self.folder)
 
     def pending(self) -> Pending | None:
         if not exists(self._disk, self._pending):
