@@ -37,6 +37,11 @@ def log_damage(folder: Path, first: int, until: int) -> None:
     )
 
 
+def forget_logged() -> None:
+    """Log damage again that was logged before."""
+    _logged.clear()
+
+
 def log_gap(folder: Path, first: int, until: int) -> None:
     log.warning(
         "The machine was restarted, the log was damaged, or a sync failed. Messages from %d on may be lost."
