@@ -302,6 +302,7 @@ class Appender:
         return tail
 
     def _open(self, base: int) -> _Tail:
+        """Go on in another segment. What the last one holds is on the disk before."""
         tail = self._tail
         if tail is not None:
             self._sync(tail)
@@ -313,7 +314,6 @@ class Appender:
     def _roll(self, tail: _Tail, base: int) -> _Tail:
         """Begin the next segment. The seal tells other processes, whose tail this was, to look for it."""
         tail.write(SEAL)
-        self._sync(tail)
         self._begun.append(base)
         return self._open(base)
 
