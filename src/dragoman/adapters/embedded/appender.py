@@ -156,6 +156,12 @@ class Appender:
         with self._locked(True):
             self._caught_up()
 
+    def rewrite_bounds(self) -> None:
+        """Write down once more where the log begins and ends."""
+        with self._locked(True):
+            start, tail = self._caught_up()
+            self._bounds.write(self._partition, start, tail.next)
+
     @contextmanager
     def quiet(self) -> Iterator[None]:
         """Meanwhile no process appends, and the bounds are in line with the log."""

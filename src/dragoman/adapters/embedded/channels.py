@@ -134,8 +134,18 @@ class ChannelFiles:
                 failed = error
         if failed is not None:
             raise failed
+        self._sync_bounds()
+
+    def _sync_bounds(self) -> None:
         with disk_errors(self.folder):
-            self.bounds.sync()
+            try:
+                self.bounds.sync()
+            except OSError:
+                # The system may go back to what the disk has. The log itself knows where it ends.
+                for appender in list(self._appenders.values()):
+                    with contextlib.suppress(BrokerUnavailable):
+                        appender.rewrite_bounds()
+                raise
 
     def settle(self) -> None:
         for appender in list(self._appenders.values()):

@@ -140,6 +140,7 @@ class _Table:
 class _Simulation:
     def __init__(self, random: Random) -> None:
         self._merge_by = random.choice(((), ("id",)))
+        self._random = random
         self._pids = random.choice(((1,), (1, 2), (1, 2, 3, 4)))
         """In a container the driver often has the same number again."""
         self._disk = SimulatedDisk()
@@ -162,7 +163,7 @@ class _Simulation:
         """The driver starts."""
         self.process = self._disk.process()
         self._attempts += 1
-        self._pid = self._pids[self._attempts % len(self._pids)]
+        self._pid = self._random.choice(self._pids)
         self._state = State(FOLDER, disk=self.process)
 
     def step(self, event: Event) -> None:
