@@ -276,9 +276,16 @@ class MessageReader:
 
     def _decode(self, limit: int, end: int) -> None:
         self._ahead, self._at = [], 0
-        for block in self._blocks.read(self._next, end, limit):
-            messages = block.messages(self._channel, self._partition)
-            self._ahead += messages[max(0, self._next - block.base) :]
+        # What follows a gap may be damaged: it is reported, as it is without the gap.
+        while not self._ahead and self._next < end:
+            blocks = self._blocks.read(self._next, end, limit)
+            if not blocks:
+                return
+            for block in blocks:
+                messages = block.messages(self._channel, self._partition)
+                self._ahead += messages[max(0, self._next - block.base) :]
+            if not self._ahead:
+                self._next = blocks[-1].end
 
     def close(self) -> None:
         self._blocks.close()

@@ -21,13 +21,15 @@ def damage_ahead(files: ChannelFiles, partition: int, progress: Progress) -> tup
     reader = PartitionReader(files.partition_folder(partition), files.bounds, partition, files.disk)
 
     def sound(first: int, last: int) -> int:
-        """The offset behind the damage at ``first``; ``first`` if it can be read."""
+        """The offset behind the damage or the gap at ``first``; ``first`` if a message can be read."""
         try:
-            reader.read(first, last, 1)
+            blocks = reader.read(first, last, 1)
         except DamagedLog as error:
             until = min(error.until, last)
             found.append(DamagedRange(partition, first, until))
             return until
+        if blocks and all(block.is_gap for block in blocks):
+            return min(blocks[-1].end, last)
         return first
 
     try:
