@@ -101,8 +101,8 @@ class PartitionReader:
     def _offset_at(self, timestamp: int) -> int | None:
         expected, is_cut = -1, False
         for base in segment_bases(self._folder, self._disk):
-            if 0 <= expected < base:
-                return expected
+            if 0 <= expected < base and (lost := self._kept(expected, base)) is not None:
+                return lost[0]
             if not self._open(base):
                 continue
             segment = self._segment
