@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from dragoman.adapters.embedded.appender import Appender, _Tail
+from dragoman.adapters.embedded.offsets import Offsets
 from dragoman.adapters.embedded.reader import PartitionReader
 from dragoman.adapters.embedded.segment import SegmentFile
 from dragoman.testing.simulation import first_failure, shrink
-from dragoman.testing.simulation.disk import Fault, Kill, PowerFailure, Short
+from dragoman.testing.simulation.disk import Fault, Kill, PowerFailure, Process, Short
 from dragoman.testing.simulation.log import (
     Append,
     Arm,
@@ -192,6 +193,22 @@ ONCE: dict[str, tuple[int, Sequence[Event]]] = {
             Append(1, ((248, 264), (46, 89), (114, 146))),
         ],
     ),
+    "damage behind a gap": (
+        237,
+        [
+            Arm(1, PowerFailure(743118067), 1),
+            Append(1, ((18,), (31, 46, 33, 0), (56,))),
+            Append(1, ((27, 5, 48, 12),)),
+            Arm(0, PowerFailure(166652367), 5),
+            Append(0, ((242, 123, 166, 162),), 5),
+            Append(1, ((8,),)),
+            Append(1, ((38, 36),)),
+            Append(1, ((36,),), 1000),
+            Append(1, ((12, 6, 14, 16),)),
+            Arm(1, PowerFailure(352469577), 5),
+            Append(1, ((249, 250), (299,), (235,))),
+        ],
+    ),
 }
 """The seed decides how the log is opened. Each of these found a fault, which was mended then."""
 
@@ -240,9 +257,27 @@ def _damage_that_is_not_reported(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionReader, "_kept", lambda self, first, until: None)
 
 
+def _offsets_that_are_given_out_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Appender, "_reserved", lambda self, end, count, *, wait: end)
+
+
+def _reserved_offsets_that_are_not_synced(patch: pytest.MonkeyPatch) -> None:
+    def sync(self: Offsets) -> None:
+        self._synced = self._newest()
+
+    patch.setattr(Offsets, "_sync", sync)
+
+
+def _a_machine_that_seems_to_run_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Process, "boot_id", lambda self: b"boot")
+
+
 @pytest.mark.parametrize(
     "broken",
     [
+        _offsets_that_are_given_out_again,
+        _reserved_offsets_that_are_not_synced,
+        _a_machine_that_seems_to_run_on,
         _recovery_that_cuts_at_any_bad_block,
         _sync_that_does_nothing,
         _a_failed_sync_that_is_forgotten,

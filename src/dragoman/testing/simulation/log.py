@@ -9,13 +9,15 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Protocol
+from unittest.mock import patch
 
+from dragoman.adapters.embedded import offsets
 from dragoman.adapters.embedded.appender import Contended
-from dragoman.adapters.embedded.block import HEADER, block_at, draft
+from dragoman.adapters.embedded.block import HEADER, MAGIC, block_at, draft
 from dragoman.adapters.embedded.channels import ChannelFiles, channel_folder, make_folders
 from dragoman.adapters.embedded.errors import forget_logged
 from dragoman.adapters.embedded.options import Options
@@ -44,6 +46,8 @@ FOLDER = channel_folder(ROOT, 1)
 PARTITION = FOLDER / "0"
 WRITERS = 2
 READERS = 2
+RESERVED = 5
+"""So many offsets are reserved at a time: few, so that scenarios meet the end of what is reserved."""
 FOREIGN = ("9" * 20 + ".log", "notes.log", "1.log", "00000000000000000007.log.old", "x" * 20 + ".log")
 
 
@@ -74,7 +78,7 @@ class Retain:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A writer ends in good order: it syncs, and closes its files."""
+    """A writer ends in good order: it syncs, gives back reserved offsets, and closes its files."""
 
     writer: int
 
@@ -219,6 +223,8 @@ class OpenLog(Protocol):
 
     def sync(self) -> None: ...
 
+    def settle(self) -> None: ...
+
     def drop_before(self, timestamp: int) -> None: ...
 
     def read(self, start: int, end: int, limit: int) -> list[Message]: ...
@@ -249,10 +255,16 @@ class CurrentLog:
 
     def append(self, blocks: Sequence[Sequence[Message]], now_ms: int) -> list[int]:
         drafts = [draft(block, now_ms) for block in blocks]
-        return self._files.appender(0).append(drafts, wait=False)
+        try:
+            return self._files.appender(0).append(drafts, wait=False)
+        except Contended:  # offsets must be reserved first
+            return self._files.appender(0).append(drafts, wait=True)
 
     def sync(self) -> None:
         self._files.sync()
+
+    def settle(self) -> None:
+        self._files.settle()
 
     def drop_before(self, timestamp: int) -> None:
         self._files.drop_before(timestamp)
@@ -289,10 +301,11 @@ class LogWorld:
         return Scenario(random).events()
 
     def run(self, seed: int, events: Sequence[Event]) -> None:
-        simulation = _Simulation(self._version, Random(f"log {seed}"))
-        for event in events:
-            simulation.step(event)
-        simulation.finish()
+        with patch.object(offsets, "AT_ONCE", RESERVED):
+            simulation = _Simulation(self._version, Random(f"log {seed}"))
+            for event in events:
+                simulation.step(event)
+            simulation.finish()
 
 
 class Scenario:
@@ -432,10 +445,17 @@ class _Writer:
     log: OpenLog | None = None
     unsynced: list[int] | None = None
     """What it has confirmed since it was opened, or synced."""
+    failed: set[int] = field(default_factory=set)
+    """The files and folders of which a sync failed since it was opened."""
     must_fail: bool = False
-    """A sync failed: it may confirm nothing more."""
+    """A sync of the log failed: it may confirm nothing more."""
     may_fail: bool = False
     """What an append had written could perhaps not be taken back."""
+
+    def begin(self, log: OpenLog | None) -> None:
+        self.log, self.unsynced = log, None if log is None else []
+        self.must_fail = self.may_fail = False
+        self.failed.clear()
 
 
 @dataclass(slots=True)
@@ -470,6 +490,8 @@ class _Simulation:
         self._is_harmed = False
         self._flips: dict[int, dict[int, tuple[int, int]]] = {}
         """By file and place: the byte after the flip, and the bit."""
+        self._gaps: set[int] = set()
+        """Offsets that gaps in the log have held, at some time."""
         self._checked_to = 0
         self._is_between = False
         self._is_recovered = True
@@ -556,7 +578,7 @@ class _Simulation:
                 raise
             self._replace(writer)
         else:
-            writer.log, writer.unsynced, writer.must_fail, writer.may_fail = log, [], False, False
+            writer.begin(log)
             self._ledger.recovered()
             self._is_recovered = True
             self._note_failed_sync(writer)
@@ -649,6 +671,7 @@ class _Simulation:
         if writer.log is None:
             return
         self._sync(writer)
+        self._settle(writer)
         log, process = writer.log, writer.process
         if log is not None:
             process.disarm()
@@ -657,6 +680,17 @@ class _Simulation:
             if process.open_files:
                 raise Violation(f"{process.open_files} files are still open after everything was closed.")
             self._replace(writer)
+
+    def _settle(self, writer: _Writer) -> None:
+        if writer.log is None:
+            return
+        writer.process.start_work()
+        try:
+            writer.log.settle()
+        except Crash:
+            self._died(writer)
+        else:
+            self._note_failed_sync(writer)
 
     def _end(self, log: OpenLog) -> None:
         with suppress(Crash, BrokerError, OSError):
@@ -667,7 +701,7 @@ class _Simulation:
         if writer.process in self._disk.processes:
             self._disk.processes.remove(writer.process)
         writer.process = self._disk.process()
-        writer.log, writer.unsynced, writer.must_fail, writer.may_fail = None, None, False, False
+        writer.begin(None)
 
     def _died(self, writer: _Writer) -> None:
         if writer.process.is_dead and writer.process in self._disk.processes:
@@ -684,10 +718,17 @@ class _Simulation:
         raise error
 
     def _note_failed_sync(self, writer: _Writer) -> None:
-        bounds = self._disk.entry(FOLDER / "bounds").number
-        failed = writer.process.failed_syncs - {bounds}
-        if failed and not writer.must_fail:
-            writer.must_fail = True
+        if writer.process.failed_syncs:
+            self._ledger.bounds_torn()  # and perhaps written again at once
+        folder = self._disk.folder(PARTITION)
+        beside = {self._disk.entry(FOLDER / "bounds").number}
+        if "offsets" in folder.names:
+            beside.add(folder.names["offsets"].number)
+        failed = writer.process.failed_syncs - beside
+        if failed - writer.failed:
+            writer.failed |= failed
+            # The folder is synced for segments, or for reserved offsets. Its names stay to be stored.
+            writer.must_fail = bool(writer.failed - {folder.number})
             self._ledger.sync_failed()
             self._reread = True
 
@@ -697,7 +738,7 @@ class _Simulation:
             return
         for writer in self._writers:
             writer.process = self._disk.process()
-            writer.log, writer.unsynced, writer.must_fail, writer.may_fail = None, None, False, False
+            writer.begin(None)
         for reader in self._readers:
             reader.process = self._disk.process()
             reader.log = None
@@ -741,8 +782,9 @@ class _Simulation:
         try:
             messages = log.read(reader.position, end, limit)
         except DamagedLog as error:
-            if error.first != reader.position:
+            if error.first < reader.position:
                 raise Violation(f"At {reader.position} the damage of {error.first} is reported.") from None
+            self._passed_over(reader.position, error.first)
             self._ledger.damaged(error.first, min(error.until, end))
             reader.position = error.until
             return []
@@ -750,22 +792,56 @@ class _Simulation:
         for message in messages:
             offset = message.offset
             assert offset is not None
-            if offset != reader.position and not (
-                moved is None or reader.position < offset <= max(moved[0], self._ledger.start)
-            ):
+            if offset < reader.position:
                 raise Violation(f"After {reader.position - 1} comes {offset}.")
+            if moved is not None:
+                self._passed_over(max(reader.position, moved[0], self._ledger.start), offset)
             if offset >= end:
                 raise Violation(f"{offset} is delivered, and the log ends at {end}.")
             self._ledger.read(message)
             reader.position = offset + 1
         if not messages and not reader.process.spent:
-            raise Violation(f"Nothing is read at {reader.position}, and the log ends at {end}.")
+            if not self._is_gap(reader.position, end):
+                raise Violation(f"Nothing is read at {reader.position}, and the log ends at {end}.")
+            self._passed_over(reader.position, end)
+            reader.position = end
         return messages
+
+    def _passed_over(self, first: int, until: int) -> None:
+        """The log says that it has no messages there."""
+        if first < until:
+            if not self._is_gap(first, until):
+                raise Violation(f"After {first - 1} comes {until}.")
+            self._ledger.left_out(first, until)
+
+    def _is_gap(self, first: int, until: int) -> bool:
+        self._look_for_gaps()
+        return self._gaps.issuperset(range(first, until))
+
+    def _look_for_gaps(self) -> None:
+        if self._ledger.may_leave_out:
+            self._gaps |= self._stored_gaps()
+
+    def _stored_gaps(self) -> set[int]:
+        found: set[int] = set()
+        for name, file in self._disk.folder(PARTITION).names.items():
+            if not name.endswith(".log") or not isinstance(file, File):
+                continue
+            at = file.data.find(MAGIC)
+            while at >= 0:
+                block = block_at(memoryview(bytes(file.data[at : at + HEADER.size])), 0)
+                if block is not None and block.is_gap:
+                    found.update(range(block.base, block.end))
+                at = file.data.find(MAGIC, at + 1)
+        return found
 
     def _find(self, timestamp: int) -> None:
         self._look_for_power_failure()
         bounds = self._stored_bounds()
-        if bounds is None or self._is_harmed or any(at not in self._ledger.known for at in range(*bounds)):
+        if bounds is None or self._is_harmed:
+            return
+        gaps = self._stored_gaps()
+        if any(at not in self._ledger.known and at not in gaps for at in range(*bounds)):
             return
         log = self._version(self._disk.process(), self._options, full=False)
         start, end = bounds
@@ -773,7 +849,8 @@ class _Simulation:
         log.close()
         found = end if found is None else min(max(found, start), end)
         known = self._ledger.known
-        right = next((at for at in range(start, end) if (known[at][3] or 0) >= timestamp), end)
+        young = (at for at in range(start, end) if at in known and (known[at][3] or 0) >= timestamp)
+        right = next(young, end)
         if found != right:
             raise Violation(f"The first message since {timestamp} is {right}, not {found}.")
 
@@ -815,8 +892,10 @@ class _Simulation:
             case Remove(number) if bases:
                 path = log_path(PARTITION, bases[number % len(bases)])
                 file, folder = self._disk.file(path), self._disk.folder(PARTITION)
-                if not folder.changes:
-                    self._ledger.harm(self._offsets_in(file, 0, file.size))
+                held = self._offsets_in(file, 0, file.size)
+                # Who reads it goes on in it, also with what a dead writer has left there unconfirmed.
+                if not folder.changes and self._ledger.given.keys() >= set(held) - self._gaps:
+                    self._ledger.harm(held)
                     folder.change({path.name: None}, self._disk.now_ns)
                     folder.sync()
                     self._is_harmed = self._reread = True
@@ -837,7 +916,11 @@ class _Simulation:
         for flipped, (byte, bit) in self._flips.get(file.number, {}).items():
             if flipped < len(data) and data[flipped] == byte:
                 data[flipped] ^= 1 << bit
-        while place < last and (block := block_at(memoryview(data), place)) is not None:
+        while 0 <= place < last:
+            block = block_at(memoryview(data), place)
+            if block is None:  # a power failure has torn it
+                place = data.find(MAGIC, place + 1)
+                continue
             if place + block.size > first:
                 found += range(block.base, block.end)
             place += block.size
@@ -847,8 +930,10 @@ class _Simulation:
 
     def _check(self) -> None:
         self._look_for_power_failure()
+        self._look_for_gaps()
         bounds = self._stored_bounds()
         if bounds is None:
+            self._ledger.bounds_torn()
             return
         checker = _Reader(self._disk.process())
         if not self._reread:

@@ -27,6 +27,8 @@ class Ledger:
         self._always = always
         self.known: dict[int, Said] = {}
         """Confirmed, or given to a reader: it stays what it is, or is reported as damaged."""
+        self.given: dict[int, Said] = {}
+        """All that was ever known. Others may remember these offsets, so they are not given out again."""
         self.firm: set[int] = set()
         """Of these, a power failure may take none away."""
         self.noted: set[int] = set()
@@ -39,6 +41,8 @@ class Ledger:
         self._refused: set[Said] = set()
         self._tried: set[Said] = set()
         self._is_weak = False
+        self.may_leave_out = False
+        """Something has happened after which the log may go on behind a gap."""
         self._bounds_harmed = False
         self._unproven: int | None = None
 
@@ -49,7 +53,7 @@ class Ledger:
         """An append has returned these offsets."""
         offsets = list(range(first, first + len(messages)))
         # A reader may have been given them before the append returned.
-        last = max((offset for offset in self.known if offset not in offsets), default=-1)
+        last = max((offset for offset in self.given if offset not in offsets), default=-1)
         if first <= last:
             raise Violation(f"The offset {first} is given out after {last}.")
         for offset, message in zip(offsets, messages, strict=True):
@@ -71,8 +75,8 @@ class Ledger:
         self._is_at(offset, content)
 
     def _is_at(self, offset: int, content: Said) -> None:
-        if self.known.get(offset, content) != content:
-            one, two = name_of(self.known[offset]), name_of(content)
+        if self.given.setdefault(offset, content) != content:
+            one, two = name_of(self.given[offset]), name_of(content)
             raise Violation(f"The offset {offset} has two messages: {one} and {two}.")
         if self._where.setdefault(content, offset) != offset:
             raise Violation(f"{name_of(content)} stands at {self._where[content]} and at {offset}.")
@@ -98,6 +102,14 @@ class Ledger:
             or (self._is_weak and offset not in self.firm)
         )
 
+    def left_out(self, first: int, until: int) -> None:
+        """The log says that no messages have these offsets, or that a power failure has taken them."""
+        if not self.may_leave_out:
+            raise Violation(f"The offsets from {first} to {until} are left out, and nothing has happened.")
+        for offset in self.known:
+            if first <= offset < until:
+                raise Violation(f"The message {offset} is passed over.")
+
     def complete(self, start: int, end: int, found: set[int], reported: set[int]) -> None:
         """All was read from start to end."""
         for offset in self.known:
@@ -122,12 +134,12 @@ class Ledger:
 
     def sync_failed(self) -> None:
         """What was not synced before may be lost."""
-        self._is_weak = True
+        self._is_weak = self.may_leave_out = True
         self._forget_what_is_not_firm()
 
     def power_failed(self, end: int | None) -> None:
         """``end`` is where the log ends by what the disk has of its bounds; ``None`` if they are torn."""
-        self._is_weak = True
+        self._is_weak = self.may_leave_out = True
         self._refused.clear()
         self._forget_what_is_not_firm()
         self._unproven = -1 if end is None else end
@@ -143,9 +155,13 @@ class Ledger:
 
     def harm_bounds(self) -> None:
         """Where the log ends is known only from what can be read of it."""
-        self._bounds_harmed = True
+        self._bounds_harmed = self.may_leave_out = True
         self._unproven = -1
         self._forget_what_cannot_be_proven()
+
+    def bounds_torn(self) -> None:
+        """A process has died while it wrote them, or a call has failed."""
+        self.may_leave_out = True
 
     def recovered(self) -> None:
         """A process has opened the log: what is in it by now counts as confirmed."""
@@ -158,3 +174,6 @@ class Ledger:
         for offset in self.harmed:
             if offset >= self._unproven and (self._unproven < 0 or offset not in self.noted):
                 self.known.pop(offset, None)
+                if self._always:
+                    # Nothing was reserved: a block that looks like a torn write was never given out.
+                    self.given.pop(offset, None)
