@@ -58,8 +58,6 @@ class Offsets:
 
     def reserve(self, first: int, until: int) -> None:
         """Reserve these, and many more, for as long as the machine runs."""
-        # A process that died may have left its record unsynced. The record before it is overwritten now.
-        self._sync()
         self._write(first, until + AT_ONCE, self._disk.boot_id())
 
     def give_back(self, first: int) -> None:
@@ -85,7 +83,14 @@ class Offsets:
         return self._read[1]
 
     def _write(self, first: int, until: int, boot: bytes) -> None:
-        record = Reserved(self._newest().number + 1, first, until, boot)
+        found = self._newest()
+        if found not in (NOTHING, self._synced):
+            # A process may have died before its sync, or its sync has failed: then the next one stores only
+            # what is written again. The record before this one is overwritten now.
+            self._store(found)
+        self._store(Reserved(found.number + 1, first, until, boot))
+
+    def _store(self, record: Reserved) -> None:
         data = _RECORD.pack(*record, 0)[:-4]
         data += crc32(data).to_bytes(4, "little")
         place = record.number % 2 * _PLACE
