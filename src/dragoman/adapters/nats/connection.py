@@ -42,8 +42,9 @@ class Driver(Client):
 
     async def subscribe(self, *arguments: Any, **options: Any) -> Subscription:
         subscription = await super().subscribe(*arguments, **options)
-        if subscription._wait_for_msgs_task is not None:
-            outlive_program(subscription._wait_for_msgs_task)
+        task: Any = subscription._wait_for_msgs_task
+        if task is not None:
+            outlive_program(task)
         return subscription
 
 
