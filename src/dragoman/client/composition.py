@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from dragoman.client.cancellation import as_failure, failure_of, take_back_cancellation
+from dragoman.client.cancellation import as_failure, contain
 from dragoman.client.delivery import Delivery
 from dragoman.client.outcome import Handler, Middleware, Outcome
 from dragoman.core.errors import ClientError
@@ -56,16 +55,8 @@ def contained(handler: Handler) -> Handler:
     """
 
     async def handle(delivery: Delivery) -> Outcome:
-        try:
-            outcome = await handler(delivery)
-        except BaseException as error:
-            failure = await failure_of(error)
-            if failure is error:
-                raise
-            raise failure from error
-        # If the client ends this task, what the handler has finished before counts all the same.
-        with contextlib.suppress(asyncio.CancelledError):
-            await take_back_cancellation()
+        outcome = await contain(handler, delivery)
+        assert outcome is not None
         return outcome
 
     return handle
